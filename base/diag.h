@@ -24,7 +24,7 @@ typedef struct DiagLoc {
 
 typedef enum DiagLevel { DIAG_SILENT, DIAG_WARNING, DIAG_ERROR } DiagLevel;
 
-/* What the warning, or the error, of that name is. */
+/* Whether the warning called NAME is silent, a warning or an error. */
 typedef struct DiagRule {
 	const char *name;
 	DiagLevel level;

@@ -79,8 +79,8 @@ typedef struct Op {
 	bool regions;      /* takes graphs as attributes, and may omit any operand; only with EXPAND */
 	bool compound;     /* takes values that are not tensors (ops/infer/parts.h) */
 
-	/* What of it calls a routine, and thus runs on the host in a program for GPUs: "for
-	 * strings", or "" where all of it does; null: nothing. lower_node checks it for LOWER. */
+	/* The forms that call a routine, and thus run on the host in a program for GPUs: "for
+	 * strings", or "" for all forms; null: none. lower_node checks it for LOWER. */
 	const char *host;
 	const char *doc;   /* a line for docs/ops.md about what is not supported, or null */
 } Op;
@@ -134,7 +134,7 @@ bool infer_broadcasts_to(Infer *in, Node *n, Dim *const *a, Dim *const *r, const
  * it are added before the operator. Reports all faults; null after any. */
 Infer *infer_new(Graph *g);
 bool infer_graph_run(Infer *in);
-/* What IN knows of its graph, for G, a copy of that (graph_clone). */
+/* A copy of IN for G, which is a copy of IN's graph (graph_clone). */
 Infer *infer_clone(const Infer *in, Graph *g);
 bool infer_node(Infer *in, Node *n);
 

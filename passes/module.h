@@ -67,7 +67,7 @@ typedef struct ByteProduct {
 	bool integers; /* they are computed in integers */
 } ByteProduct;
 
-/* What --verify found of the schedules. A schedule that equals an earlier one counts as EQUAL and
+/* Counts of the schedules that --verify proved. A schedule that equals an earlier one counts as EQUAL and
  * is not proved again. */
 typedef struct Verified {
 	int proved, unproved, wrong, equal;
@@ -236,7 +236,7 @@ typedef struct Carry {
 	bool copied; /* the iteration's value lies elsewhere, and is copied into one of the two */
 } Carry;
 
-/* What the iterations of a loop write one after another. */
+/* A value whose rows the iterations of a loop write one after another. */
 typedef struct Stack {
 	Value *all;   /* the result of the EndFor */
 	Node *open;   /* the For */
@@ -278,7 +278,7 @@ bool pass_run(const Pass *p, Module *m);
 /* A pass is about to run; it has run, well or not; its result holds, as far as it was verified. */
 typedef enum PassEvent { PASS_BEGINS, PASS_RAN, PASS_HELD } PassEvent;
 
-/* What else happens while passes run. */
+/* Functions that are called while passes run. */
 typedef struct PassHook {
 	void (*at)(void *arg, Module *m, const Pass *p, PassEvent e); /* or null */
 	void *arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What passes know of the machines that code is generated for; codegen/targets.c lists them. */
+/* Properties of the target machines that passes use; codegen/targets.c lists the targets. */
 #ifndef PASSES_TARGET_H
 #define PASSES_TARGET_H
 
@@ -41,7 +41,7 @@ typedef enum Dot { DOT_NONE, DOT_PAIRS, DOT_BYTES } Dot;
 
 enum { CACHE_LINE = 64 /* bytes, on all CPUs */ };
 
-/* What code is generated for: a row of codegen/targets.c. */
+/* A kind of machine that code is generated for: a row of codegen/targets.c. */
 typedef struct Target {
 	const char *name; /* "x86-64-v4", "sm_80" */
 	/* the first words of the C compiler's -dumpmachine: "x86_64"; null: any */

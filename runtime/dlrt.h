@@ -100,7 +100,7 @@ typedef struct dl_str {
 	uint64_t n;
 } dl_str;
 
-/* What a dl_tensor is, and what its items are. Items are in host memory. */
+/* The forms of a dl_tensor and of its items. Items are in host memory. */
 typedef enum dl_form {
 	DL_TENSOR = 0,
 	DL_SEQUENCE = 1, /* any number of tensors of one rank, or of maps */

@@ -54,15 +54,15 @@ dl_str strings_get(const dl_strings *t, int64_t id);
 void *strings_alloc(dl_strings *t, uint64_t bytes);
 void strings_release(dl_strings *t, void *p, uint64_t bytes);
 
-/* What a routine computes once for a constant of the table, which frees it at its end. */
+/* Data that a routine computes once for a constant of the table, which frees it at its end. */
 typedef struct StringsKept {
 	struct StringsKept *next;
 	int64_t id;
 	void (*free)(dl_strings *t, struct StringsKept *k);
 } StringsKept;
 
-/* What is kept for the constant ID: MAKE's result when it is used first, which it allocates and
- * whose member `free` it sets. Null if MAKE gave null. */
+/* The data of the constant ID. Its first use calls MAKE, which allocates it and sets its member
+ * `free`. Null if MAKE gave null. */
 const StringsKept *strings_keep(dl_strings *t, int64_t id,
 				StringsKept *(*make)(dl_strings *t, int64_t id));
 

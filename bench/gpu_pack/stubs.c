@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests/ptxsim/check asks the simulator, where a real driver is in its place: nothing. */
+/* Stubs of the functions of the simulator that tests/ptxsim/check calls, for runs on a real driver. */
 #include "tests/ptxsim/check/gpu.h"
 
 #include <unistd.h>

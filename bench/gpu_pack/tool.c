@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the GPU pack needs where there is only a driver:
+ * The parts of the GPU pack that run on a machine with only a driver:
  *
  *	tool info                    the GPU, its clocks and the driver as JSON
  *	tool fill RECIPE OUT         a file whose weights the recipe only describes (make.py writes recipes)
@@ -119,7 +119,7 @@ static int fill(const char *recipe, const char *path)
 
 /* ---- Decisions ---- */
 
-/* What all kernels of a profile take together, a call each. */
+/* The time of all kernels of a profile together, for one call of each. */
 static double time_of(const char *json)
 {
 	double ms = 0, total;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the GPU pack's tool share. */
+/* Functions shared by the files of the GPU pack's tool. */
 #ifndef BENCH_GPU_PACK_TOOL_H
 #define BENCH_GPU_PACK_TOOL_H
 

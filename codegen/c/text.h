@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 
-/* What replaces @NAME@: TEXT, or, if that is null, the number. */
+/* The replacement of @NAME@: TEXT, or, if that is null, the number. */
 typedef struct CWord {
 	const char *name, *text;
 	long long number;

@@ -445,7 +445,7 @@ static void put_runs(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 		    : "\t\t\tif (in == run) {\n\t\t\t\tin = 0;\n\t\t\t\trow += row_step;\n\t\t\t}\n\t\t}\n");
 }
 
-/* What a panel with an order says of wide terms besides their bits. */
+/* The list that a panel with an order stores besides the bits of wide terms. */
 static const char *order_of(const Tile *t)
 {
 	return t->order.flips_at ? "flips" : "next";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a tile computes from its rows of A to leave out terms.
+ * Code that finds, from a tile's rows of A, the terms that it may leave out.
  *
  * TileMask.trim in ir/loop/loop.h: finds the terms whose weights are not 0, in blocks from both ends. A
  * block is searched in vectors of the weights' bits: all bits but the sign are 0 only in 0 and -0,

@@ -31,7 +31,7 @@ typedef struct LlIter {
 	const Expr *is; /* of a LET: its expression; else null */
 } LlIter;
 
-/* What the number of an iteration leaves when it is divided, counted by the loop: mod(kb + 2, 3). */
+/* A remainder of the iteration number that the loop counts instead of dividing: mod(kb + 2, 3). */
 typedef struct LlRest {
 	const Expr *e;
 	const char *slot, *value; /* the counter, an i32, and its value, an i64 */

@@ -459,7 +459,7 @@ static const char *held_at(const TileCopy *c, const Buf *b, int at)
 	return ll_element(c->k, ll_buf_name(c->k, b), b->dtype, (int64_t)at * c->n->vector);
 }
 
-/* What is loaded where COND holds (null: always), else zeros. */
+/* Loads the element where COND holds (null: always), else gives zeros. */
 static const char *loaded(const TileCopy *c, const char *cond)
 {
 	LlKernel *k = c->k;

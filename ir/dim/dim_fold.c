@@ -471,9 +471,9 @@ Dim *dim_eq(Ctx *c, Dim *a, Dim *b)
 	return dim_sub(c, one, dim_min(c, one, dim_max(c, d, dim_sub(c, b, a))));
 }
 
-/* What the atom AT, the only opaque term of a comparison that dim_eq made, says of the difference:
- * AT is min(k, max(x, y)), where x and y are the difference and its negation plus the same
- * constant, or min(k, x), where the difference is known not to be negative. */
+/* The difference that a comparison made by dim_eq tests, from AT, its only opaque term. AT is
+ * min(k, max(x, y)), where x and y are the difference and its negation plus the same constant, or
+ * min(k, x), where the difference is known not to be negative. Null if AT has another form. */
 static Dim *eq_difference(Ctx *c, const Atom *at)
 {
 	const int k = dim_is_const(at->arg[0], NULL);

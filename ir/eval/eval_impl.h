@@ -12,7 +12,7 @@
 #include "ir/eval/eval.h"
 
 enum { STRIP = 512 };
-/* What the measured effect of roundings on a bound is multiplied by (eval_bound.c). */
+/* The factor by which a bound exceeds the measured effect of roundings (eval_bound.c). */
 enum { SAFETY = 3 };
 
 /* Compiles a function for several CPUs; the loader chooses one. Not under sanitizers, which

@@ -12,10 +12,11 @@
 #include "ir/loop/loop.h"
 
 /*
- * What the threads of all blocks do in operations on tiles, as tools/ptxsim/count.h counts it:
+ * Counts of the work of all blocks in operations on tiles, as tools/ptxsim/count.h defines them:
  * matrix instructions and arrivals at barriers by warp, asynchronous copies by thread, the accesses
  * of warps, their bytes, and sectors of 32 bytes of memory or passes of shared memory beyond the
- * fewest. What an operation loads several times counts once if no store in between may change it.
+ * fewest. If an operation loads an element several times and no store in between may change it, one
+ * load counts.
  */
 #define TILE_COUNTERS(X)          \
 	X(mma)                    \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the interpreter of operations on tiles shares with the counts of their work. */
+/* State shared by the interpreter of operations on tiles and the counts of their work. */
 #ifndef IR_EVAL_EVAL_TILES_IMPL_H
 #define IR_EVAL_EVAL_TILES_IMPL_H
 

@@ -11,7 +11,7 @@
 
 #include "ir/expr/expr.h"
 
-/* What evaluating an expression reads. */
+/* The operands that evaluating an expression reads. */
 typedef enum ExprReads {
 	READS_UNKNOWN, /* not determined yet */
 	READS_NOT,

@@ -350,7 +350,7 @@ typedef struct LLocal {
 	Expr *val;
 } LLocal;
 
-/* What a node executes of a statement. */
+/* The part of a statement that a node executes. */
 typedef struct LPoint {
 	int stmt; /* Stmt.id of the statement that this node is part of, or -1 */
 	LPart part;
@@ -636,8 +636,8 @@ void schedule_settle(Schedule *s, const Kernel *of);
 Buf *schedule_temp(const Schedule *s, int i);
 /* Whether S is for some runs only. */
 bool schedule_guarded(const Schedule *s);
-/* What sizes are in the kernel of a variant for multiples: TO[id] is EACH * floor(N / EACH) for symbol id, N,
- * of those in X.of; null for other symbols. TO, in A, has *N entries (dim_subst). */
+/* The sizes in the kernel of a variant for multiples: TO[id] is EACH * floor(N / EACH) for each symbol
+ * N, with number id, in X.of; null for other symbols. TO, in A, has *N entries (dim_subst). */
 Dim **schedule_multiples(Ctx *c, Arena *a, const SizeStep *x, int *n);
 /* "where N <= 8"; nothing if S is for all runs. */
 void schedule_print_guard(StrBuf *b, const Schedule *s);

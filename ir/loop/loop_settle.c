@@ -404,7 +404,7 @@ static Expr **in_order(Arena *tmp, Expr *const *root, int nroots, int n, ExprPoo
 
 /* ---- All of it ---- */
 
-/* What the expressions and iterators of a tree become: ITERS by Iter.id, TEXT by Expr.id, and
+/* The copies of a tree's expressions and iterators: ITERS by Iter.id, TEXT by Expr.id, and
  * ORDERED by the id of that copy. */
 typedef struct Settled {
 	Iter *const *iters;

@@ -508,7 +508,7 @@ static void tile(LoopText *t, LNode *n)
 		lt_buf(t, &x->mask.trim);
 }
 
-/* What a tile prefetches: a line each. */
+/* Prints the prefetches of a tile, one a line. */
 static void fetches(LoopText *t, LNode *n, int around)
 {
 	Tile *x = n->tile;

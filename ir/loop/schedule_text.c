@@ -232,7 +232,7 @@ static void read_temp(LoopText *t, Schedule *s)
 	lt_end(t);
 }
 
-/* What a schedule has in scope before its first stage. */
+/* Declares the names that a schedule has in scope before its first stage. */
 static void open_scope(LoopText *t)
 {
 	t->bufs.n = t->iters.n = t->known.n = 0;

@@ -33,7 +33,7 @@ typedef struct MbarState {
 	int arrived, known[2];
 } MbarState;
 
-/* What is before the end of PHASE phases of BY; 0: nothing is. */
+/* A point in time: the end of PHASE phases of the mbarrier BY; 0: the start. */
 typedef struct PhaseEnd {
 	const MbarState *by;
 	int phase;
@@ -215,7 +215,7 @@ static MbarState *mbar_of(RaceCheck *r)
 	return &r->mbar[r->nmbars++];
 }
 
-/* What is done so far by the side that arrives is before a phase of the mbarrier. */
+/* Orders everything that the arriving side has done before a phase of the mbarrier. */
 static void see_arrive(RaceCheck *r, MbarState *m)
 {
 	m->arrived++;

@@ -54,7 +54,7 @@ static void sync(LoopText *t, TileNode *n)
 	n->producers = lt_opt(t, n->producers, " by producers");
 }
 
-/* What stands between the points of an operation and its element. */
+/* Prints the text between the points of an operation and its element. */
 static void how(LoopText *t, TileNode *n)
 {
 	if (n->op == TILE_DOT) {

@@ -171,7 +171,8 @@ static bool fact_fails(Infer *in, Node *n, const Fact *f)
 	return false;
 }
 
-/* What the equality F says is 0: A - B; or x - y where it says that "x == y", as a number, is 1. */
+/* The dim that is 0 if the equality F holds: A - B, or x - y if F states that "x == y", as a number,
+ * is 1. */
 static Dim *zero_of(Ctx *c, const Fact *f)
 {
 	Dim *condition = dim_equals(f->b, 1) ? dim_as_eq(c, f->a) : NULL;
@@ -179,7 +180,7 @@ static Dim *zero_of(Ctx *c, const Fact *f)
 	return condition ? condition : dim_sub(c, f->a, f->b);
 }
 
-/* Whether G has the fact, or one from which it follows: A - B is a multiple of what is 0. */
+/* Whether G states the fact, or an equality of which A - B is a multiple, so that it is 0, too. */
 static bool known(const Graph *g, Dim *a, Dim *b, bool le)
 {
 	Ctx *c = g->ctx;

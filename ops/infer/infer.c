@@ -2,7 +2,7 @@
 /*
  * Inference: computes types in one forward walk over a graph, and replaces composite nodes.
  *
- * What cannot be proved about two dims becomes a fact of the graph, which run time checks before a
+ * A relation of two dims that cannot be proved becomes a fact of the graph, which run time checks before a
  * node that relies on it. A node whose operand has no type is skipped silently: the fault was
  * already reported.
  */

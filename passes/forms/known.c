@@ -69,10 +69,10 @@ static bool may_be_weights(const Value *v)
 	return v->def->op == OP_Const || v->def->nin > 0;
 }
 
-/* What is known of a value: nothing yet, or an answer. */
+/* The state of a value's answer. */
 enum { UNDECIDED, IS_WEIGHTS, IS_COMPUTED };
 
-/* What is known of value V. */
+/* The answer for value V. */
 static char *answer_of(Module *m, const Value *v)
 {
 	if (v->id >= m->nweights) {

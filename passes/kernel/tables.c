@@ -181,8 +181,8 @@ static bool may_lack_points(Ctx *c, const Stmt *s, Expr *e)
 	return may;
 }
 
-/* What E loads can be loaded before the kernel, at all points of E's iterators; MAYBE: not all
- * points of the kernel load it. */
+/* Whether E's operands can be loaded before the kernel, at all points of E's iterators; MAYBE: not
+ * all points of the kernel load them. */
 static bool can_load_ahead(ExprPool *pool, const Stmt *s, Expr *e, bool maybe)
 {
 	maybe |= may_lack_points(expr_ctx(pool), s, e);

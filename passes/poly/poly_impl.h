@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of passes/poly/ share; no other file includes this header, or isl. */
+/* Types and functions shared by the files of passes/poly/; no other file includes this header, or isl. */
 #ifndef PASSES_POLY_POLY_IMPL_H
 #define PASSES_POLY_POLY_IMPL_H
 

@@ -36,7 +36,7 @@ enum { GROUP_GPU = 2, RELEASE_ALL = 1, RESPONSE_FINAL = 1 };
 #define SERVER(name, ...) Error *TRITONSERVER_##name(__VA_ARGS__)
 #define BACKEND(name, ...) Error *TRITONBACKEND_##name(__VA_ARGS__)
 
-/* What the server defines. */
+/* Functions of the server. */
 const char *TRITONSERVER_DataTypeString(DataType type);
 uint32_t TRITONSERVER_DataTypeByteSize(DataType type); /* 0: of strings */
 const char *TRITONSERVER_ErrorMessage(Error *error);
@@ -85,7 +85,7 @@ BACKEND(ResponseOutput, Response *response, Output **output, const char *name, D
 BACKEND(OutputBuffer, Output *output, void **data, uint64_t bytes, MemoryType *type, int64_t *device);
 BACKEND(ResponseSend, Response *response, uint32_t flags, Error *error);
 
-/* What the backend defines. */
+/* Functions of the backend, which the server calls. */
 #pragma GCC visibility push(default)
 BACKEND(Initialize, Backend *backend);
 BACKEND(ModelInitialize, ServerModel *model);

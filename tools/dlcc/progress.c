@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program does now, in one line of a terminal, as compiling and measuring can take minutes. */
+/* Progress in one line of a terminal, as compiling and measuring can take minutes. */
 #include "base/escape.h"
 #include "base/str.h"
 #include "tools/dlcc/options.h"

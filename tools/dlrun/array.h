@@ -35,7 +35,7 @@ int64_t array_count(const Array *v);
 int64_t array_bytes(const Array *v);
 /* A copy of V, but for its name, in A. */
 Array array_copy(Arena *a, const Array *v);
-/* What item I of V, a value that is called NAME, is called: NAME.0, or NAME.keys of a map. */
+/* The name of item I of V, a value called NAME: NAME.0, or NAME.keys of a map. */
 const char *array_item_name(Arena *a, const char *name, const Array *v, int64_t i);
 /* The number of items at all levels: those of items, too. */
 int64_t array_items(const Array *v);

@@ -106,7 +106,7 @@ static void put_speed(const Session *s, FILE *f, const Timing *t)
 		fprintf(f, ",\"peak_gb_per_s\":%.4g", (double)gpu.bytes_per_second / 1e9);
 }
 
-/* What a context for these sizes allocates, where they determine it. */
+/* Prints the bytes that a context for these sizes allocates, if the sizes determine them. */
 static void put_workspace(const Session *s, FILE *f, const int64_t *sym_values)
 {
 	dl_workspace w = {.size = sizeof(w)};

@@ -229,7 +229,7 @@ static void compare_exact(const Array *got, const Array *want, Tolerance t, Comp
 			 t.step > 0 ? " by more than " : "", t.step > 0 ? c->rule : "");
 }
 
-/* What a value is, by dl_form. */
+/* The words for kinds of values, by dl_form. */
 static const char *const form_word[] = {"a tensor", "a sequence", "an optional", "a map"};
 
 static void compare_items(const Array *got, const Array *want, Tolerance t, Comparison *c)

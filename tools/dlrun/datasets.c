@@ -176,7 +176,7 @@ static bool same(const Session *s, const char *set, const Array *got, const Comp
 	return c->ok;
 }
 
-/* What came of data sets. */
+/* Counts of data sets and of their results. */
 typedef struct Tally {
 	int sets, failed;           /* of which could not be run */
 	int outputs, differ, alone; /* compared; of which differ; without a reference */

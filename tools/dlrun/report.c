@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a user reads after a run: the outputs in short, and the kernels by time. */
+/* The report of a run for a user: the outputs in short, and the kernels by time. */
 #include "tools/dlrun/session.h"
 
 #include "base/str.h"

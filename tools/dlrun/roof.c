@@ -100,7 +100,7 @@ typedef struct Kernels {
 	uint64_t (*read)(const char *p, size_t n);
 } Kernels;
 
-/* Those of the widest vectors that this machine has. */
+/* The kernels for the widest vectors that this machine has. */
 static Kernels widest(void)
 {
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this machine can do at most, measured: the bounds to which a profile compares kernels.
+ * The machine's peak rates, measured: the bounds to which a profile compares kernels.
  *
  *   - multiply-adds of f32 on registers alone, with vectors of the widest kind that the machine has
  *     and 14 independent sums, so that latency is hidden (4 cycles, 2 units);

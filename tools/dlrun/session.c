@@ -206,7 +206,7 @@ static double tensor_bytes(const dl_tensor *t)
 	return bytes;
 }
 
-/* What any run with these tensors reads or writes at least, weights aside. */
+/* The bytes that any run with these tensors reads or writes at least, without weights. */
 static double all_bytes(const Session *s)
 {
 	double bytes = 0;
@@ -335,7 +335,7 @@ dl_accuracy session_accuracy(const Session *s, int32_t o)
 		       : (dl_accuracy){.size = sizeof(dl_accuracy), .dim = -1, .by = -1};
 }
 
-/* What dl_accuracy says of output O. */
+/* Prints dl_accuracy of output O. */
 static void describe_accuracy(const Session *s, FILE *f, int32_t o)
 {
 	const dl_accuracy a = session_accuracy(s, o);

@@ -44,7 +44,7 @@ void session_close(Session *s);
 bool session_dim_of_inputs(const Session *s, int32_t i);
 const dl_io *session_in(const Session *s, int32_t i);
 const dl_io *session_out(const Session *s, int32_t o);
-/* What the loaded model runs on: "cpu", "cuda:0 NVIDIA H200". */
+/* The device of the loaded model: "cpu", "cuda:0 NVIDIA H200". */
 const char *session_device(const Session *s);
 /* Properties of the GPU; zeros on the CPU. */
 dl_device_info session_gpu(const Session *s);
@@ -64,7 +64,7 @@ bool session_fail(const Session *s, const char *what, int status);
 /* TEXT, which comes from a model, for a terminal. */
 const char *session_shown(const Session *s, const char *text);
 
-/* What --describe prints. */
+/* Prints the text of --describe. */
 void session_describe(const Session *s, FILE *f);
 /* The type of IO as a text: "f32[N, 64]", "seq(f32[?])". */
 const char *session_type(const Session *s, const dl_io *io);

@@ -29,7 +29,7 @@ static void skip_space(const char **p)
 	*p += strspn(*p, " \t\r");
 }
 
-/* What stands at P, for messages. */
+/* The word at P, for messages. */
 static const char *found(const char *p, char *text)
 {
 	enum { MOST = 24 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the loop trees of matrix products on CPUs and GPUs share. */
+/* Parts of loop trees that matrix products on CPUs and GPUs share. */
 #include "passes/schedule/common/gemm.h"
 
 /* Merged iterators: the last one is replaced by the flat one, the others by 0, which is right as

@@ -10,7 +10,7 @@
 #include "passes/forms/product.h"
 #include "passes/schedule/common/loops.h"
 
-/* What the tiles of a product on a CPU prefetch (passes/schedule/cpu/gemm_fetch.c). */
+/* The operand that the tiles of a product on a CPU prefetch (passes/schedule/cpu/gemm_fetch.c). */
 typedef enum ProductFetch { FETCH_NONE, FETCH_PANEL, FETCH_ROWS } ProductFetch;
 
 /* The blocks of a product on a CPU. */
@@ -30,7 +30,7 @@ typedef struct GemmBlocks {
 	Expr *k_lo[MAX_ITERS], *k_hi[MAX_ITERS];
 } GemmBlocks;
 
-/* What one product of an attention on a CPU has besides. */
+/* Members of a product that is one of the two of an attention on a CPU. */
 typedef struct GemmInAttention {
 	/* the condition, over the iterators of the product, without which no statement reads its
 	 * sum (null: a sum is read always); TileMask.squares, TileMask.trim */

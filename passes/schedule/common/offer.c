@@ -30,7 +30,7 @@ static void offer_grains(Offers *o, const Decision *base, double cost)
 	offer_add(o, &d, cost);
 }
 
-/* What strategies that come after that of BASE choose. */
+/* Offers the decisions of the strategies that come after that of BASE. */
 static void offer_strategies(Offers *o, const Decision *base, double cost)
 {
 	for (int s = (int)base->strategy + 1; s < STRATEGY_COUNT; s++) {

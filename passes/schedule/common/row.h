@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the row strategy share: the stage that is being built, and the loop nests of
- * one statement. */
+/* State shared by the files of the row strategy: the stage that is being built, and the loop nests
+ * of one statement. */
 #ifndef PASSES_SCHEDULE_COMMON_ROW_H
 #define PASSES_SCHEDULE_COMMON_ROW_H
 

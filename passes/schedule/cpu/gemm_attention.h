@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the strategy *attention* on CPUs share (gemm_attention.c says what it is). */
+/* Declarations shared by the files of the strategy *attention* on CPUs (see gemm_attention.c). */
 #ifndef PASSES_SCHEDULE_CPU_GEMM_ATTENTION_H
 #define PASSES_SCHEDULE_CPU_GEMM_ATTENTION_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What attention leaves out of its products where a mask hides keys from all rows of a tile:
+ * Attention leaves tiles out of its products where a mask hides their keys from all rows:
  * half of the keys of a causal mask, most of those of a sliding window, and padding.
  *
  * The scores of such a tile are not computed if no statement reads them (TileMask.when). This

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the strategy *product* on CPUs share (gemm.c says what it is). */
+/* Declarations shared by the files of the strategy *product* on CPUs (see gemm.c). */
 #ifndef PASSES_SCHEDULE_CPU_GEMM_IMPL_H
 #define PASSES_SCHEDULE_CPU_GEMM_IMPL_H
 

@@ -316,7 +316,7 @@ static BlockRows open_rows(Gemm *g)
 	return r;
 }
 
-/* What is done for the rows of A that lie at W of R in [LO, HI), or for the one row there is.
+/* An action on the rows of A that lie at W of R in [LO, HI), or on the only row.
  * INSIDE: the guard holds for all of their terms. */
 typedef void RowsDo(Gemm *g, const BlockRows *r, Expr *lo, Expr *hi, bool inside);
 

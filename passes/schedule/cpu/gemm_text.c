@@ -117,7 +117,7 @@ static bool read_fetch(const char **p, ProductDecision *d, StrBuf *why)
 	return decision_refuse(why, "fetch takes panel or rows");
 }
 
-/* What a line says of the axes of a strategy. */
+/* The axes that a decision's line may name for a strategy. */
 typedef struct AxisNames {
 	const char *may;             /* those that may be parallel */
 	const char *has;             /* the same, in words */

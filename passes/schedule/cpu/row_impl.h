@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the row strategy on CPUs share. */
+/* State and functions shared by the files of the row strategy on CPUs. */
 #ifndef PASSES_SCHEDULE_CPU_ROW_IMPL_H
 #define PASSES_SCHEDULE_CPU_ROW_IMPL_H
 

@@ -536,7 +536,7 @@ class Model:
             where = f'output "{io.name}"'
             if io.form != "tensor":
                 if given.get(io.name) is not None:
-                    raise RunError(f"{where}: memory can be given for tensors alone")
+                    raise RunError(f"{where}: memory can be given only for tensors")
                 arrays.append(None)
                 memory_shapes.append(())
                 tensor.size, tensor.form = ctypes.sizeof(tensor), abi.FORM.index(io.form)
@@ -557,7 +557,7 @@ class Model:
 
     @staticmethod
     def _signature(inputs: Sequence[Any]) -> Any:
-        """The element types and shapes of INPUTS; None if one is no plain array."""
+        """The element types and shapes of INPUTS; None if one is not a plain array."""
         key = []
         for x in inputs:
             if type(x) is not np.ndarray or x.flags.num & _PLAIN != _PLAIN:

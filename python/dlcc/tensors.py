@@ -286,14 +286,14 @@ def fill_value(tensor: abi.Tensor, io: Any, x: Any, where: str) -> Any:
         return borrow_input(x, io.code, where).fill(tensor)
     if io.form == "map":
         if not isinstance(x, Mapping):
-            raise RunError(f"{where}: {type(x).__name__} is no dict")
+            raise RunError(f"{where}: {type(x).__name__} is not a dict")
         values = [list(x.keys()), list(x.values())]
         kinds = io.items
     elif io.form == "optional":
         values, kinds = ([] if x is None else [x]), io.items
     else:
         if not isinstance(x, (list, tuple)):
-            raise RunError(f"{where}: {type(x).__name__} is no list of {io.items[0].type}")
+            raise RunError(f"{where}: {type(x).__name__} is not a list of {io.items[0].type}")
         values, kinds = list(x), io.items * len(x)
     inner = (abi.Tensor * max(len(values), 1))()
     keep = [fill_value(t, kind, value, f"{where}, item {i}") for i, (t, kind, value) in enumerate(zip(inner, kinds, values))]

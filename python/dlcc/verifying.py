@@ -155,10 +155,10 @@ def _value_of(io: IO, x: Any, where: str) -> Any:
         return None if x is None else _value_of(io.items[0], x, where)
     if io.form == "sequence":
         if not isinstance(x, (list, tuple)):
-            raise RunError(f"{where}: {type(x).__name__} is no list")
+            raise RunError(f"{where}: {type(x).__name__} is not a list")
         return [_value_of(io.items[0], item, f"{where}, item {i}") for i, item in enumerate(x)]
     if not isinstance(x, Mapping):
-        raise RunError(f"{where}: {type(x).__name__} is no dict")
+        raise RunError(f"{where}: {type(x).__name__} is not a dict")
     keys = tensors.as_array(list(x), io.items[0].code, f"{where}, keys").tolist()
     return dict(zip(keys, x.values()))
 

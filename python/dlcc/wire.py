@@ -23,7 +23,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """The fields of a message that hold bytes: (number, bytes). Raises ValueError or IndexError if it is no message."""
+    """The fields of a message that hold bytes: (number, bytes). Raises ValueError or IndexError if it is not a message."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)

@@ -221,7 +221,7 @@ class Types(unittest.TestCase):
             head + '(map(string, float) x) => (float[1,3] y) { y = ai.onnx.ml.DictVectorizer<string_vocabulary = ["a", "b", "c"]>(x) }'))
         for x, y in (({"b": 5, "d": 1, "a": 2}, [2, 5, 0]), ({}, [0, 0, 0])):
             self.assertEqual(row(x).tolist(), [y])
-        with self.assertRaisesRegex(dlcc.RunError, 'input "x": list is no dict'):
+        with self.assertRaisesRegex(dlcc.RunError, 'input "x": list is not a dict'):
             row([1])
 
     def test_refused(self):

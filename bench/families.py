@@ -62,13 +62,13 @@ def measure(o, name):
     peer = lambda threads: [sys.executable, os.path.join(HERE, "peer.py"), "onnxruntime", path, str(threads), str(o.seconds), "0", "{}", ""]
     ours = lambda threads: [os.path.join(o.build, "bin", "dlrun"), so, "--bench", "--device=cpu", f"--threads={threads}", f"--seconds={o.seconds}"]
     numbers(peer(1))
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         output_of([os.path.join(o.build, "bin", "dlcc"), path, "-o", so, *([f"--target={o.target}"] if o.target else [])])
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         numbers(ours(1))
     except RuntimeError as e:
         return {"name": name, "fault": str(e)}
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     row["compile_s"] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     for threads in o.threads:
         found = [(numbers(ours(threads)), numbers(peer(threads))) for _ in range(o.rounds)]

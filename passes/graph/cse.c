@@ -2,7 +2,9 @@
 /*
  * Merges common subexpressions: nodes of one operator with the same operands, attributes and result
  * types; small constants with the same elements; and constants that `layout` packs or transposes in
- * the same way. The earlier node is kept.
+ * the same way. The earlier node is kept. A Concat whose first operands are those of an earlier one
+ * takes its result instead of them: a dense block of a DenseNet, whose layer k concatenates all k
+ * values before it, copies two values in each layer.
  */
 #include "ir/graph/blocks.h"
 #include "passes/graph/canon.h"
@@ -73,32 +75,56 @@ static bool same_attr(const Attr *a, const Attr *b)
 	return false;
 }
 
-static uint64_t hash_node(const Node *n)
+static uint64_t hash_operand(uint64_t h, const Node *n, int i)
 {
-	uint64_t h = hash_bytes(HASH_SEED, &n->op, sizeof n->op), attrs = 0;
+	int id = n->in[i].value ? n->in[i].value->id : -1;
 
-	for (int i = 0; i < n->nin; i++) {
-		int id = n->in[i].value ? n->in[i].value->id : -1;
+	return hash_bytes(h, &id, sizeof id);
+}
 
-		h = hash_bytes(h, &id, sizeof id);
-	}
+static uint64_t hash_attrs(uint64_t h, const Node *n)
+{
+	uint64_t attrs = 0;
+
 	for (int i = 0; i < n->attrs.n; i++)
 		attrs += hash_attr(&n->attrs.at[i]);
 	return hash_bytes(h, &attrs, sizeof attrs);
 }
 
-static bool same_node(const Node *a, const Node *b)
+static uint64_t hash_op(const Node *n)
 {
-	if (a->op != b->op || a->nin != b->nin || a->nout != b->nout || a->attrs.n != b->attrs.n)
+	return hash_bytes(HASH_SEED, &n->op, sizeof n->op);
+}
+
+static uint64_t hash_node(const Node *n)
+{
+	uint64_t h = hash_op(n);
+
+	for (int i = 0; i < n->nin; i++)
+		h = hash_operand(h, n, i);
+	return hash_attrs(h, n);
+}
+
+/* Whether A has the operator and attributes of B, and B's first operands. */
+static bool same_begin(const Node *a, const Node *b)
+{
+	if (a->op != b->op || a->nin > b->nin || a->attrs.n != b->attrs.n)
 		return false;
 	for (int i = 0; i < a->nin; i++)
 		if (a->in[i].value != b->in[i].value)
 			return false;
-	for (int i = 0; i < a->nout; i++)
-		if (!a->out[i] != !b->out[i] || (a->out[i] && a->out[i]->type != b->out[i]->type))
-			return false;
 	for (int i = 0; i < a->attrs.n; i++)
 		if (!same_attr(&a->attrs.at[i], node_attr(b, a->attrs.at[i].name)))
+			return false;
+	return true;
+}
+
+static bool same_node(const Node *a, const Node *b)
+{
+	if (!same_begin(a, b) || a->nin != b->nin || a->nout != b->nout)
+		return false;
+	for (int i = 0; i < a->nout; i++)
+		if (!a->out[i] != !b->out[i] || (a->out[i] && a->out[i]->type != b->out[i]->type))
 			return false;
 	return true;
 }
@@ -149,20 +175,71 @@ static Node *first_of(NodeTable *t, Node *n)
 	return t->slot[at];
 }
 
+/* ---- Concat ---- */
+
+/* N's first operands are those of BEGIN. */
+typedef struct LongerConcat {
+	Node *n;
+	const Node *begin;
+} LongerConcat;
+
+/* The earlier node whose operands, two or more, are the most of N's first ones; null if there is
+ * none. N is in T. */
+static const Node *longest_begin(const NodeTable *t, const Node *n)
+{
+	const Node *best = NULL;
+	uint64_t h = hash_operand(hash_op(n), n, 0);
+
+	for (int i = 1; i < n->nin - 1; i++) {
+		h = hash_operand(h, n, i);
+		for (size_t at = hash_attrs(h, n) & (t->n - 1); t->slot[at]; at = (at + 1) & (t->n - 1))
+			if (t->slot[at]->nin == i + 1 && same_begin(t->slot[at], n) &&
+			    runs_before(t, t->slot[at], n))
+				best = t->slot[at];
+	}
+	return best;
+}
+
+static void take_begin(Canon *c, const LongerConcat *l)
+{
+	Node *n = l->n;
+	const int rest = n->nin - l->begin->nin;
+	Value **in = NEW_ARRAY(c->tmp, rest + 1, Value *);
+	Node *x;
+
+	in[0] = l->begin->out[0];
+	for (int i = 0; i < rest; i++)
+		in[i + 1] = node_in(n, l->begin->nin + i);
+	x = node_new(c->g, OP_Concat, in, rest + 1, 1, n);
+	node_locs_from(x, n);
+	node_set_int(x, "axis", node_int(n, "axis", 0));
+	x->out[0]->type = n->out[0]->type;
+	canon_replace(c, n, x->out[0]);
+}
+
 void cse_graph(Canon *c)
 {
 	NodeTable t = table_of(c->g, c->tmp);
+	VEC(LongerConcat) longer = {0};
 
 	for (Node *n = c->g->first, *next, *same; n && canon_may(c); n = next) {
 		next = n->next;
 		if (n->op == OP_Kernel || op_is_control(n->op))
 			continue;
 		same = first_of(&t, n);
-		if (same == n)
+		if (same == n) {
+			const Node *begin = n->op == OP_Concat ? longest_begin(&t, n) : NULL;
+
+			if (begin)
+				vec_push(c->tmp, &longer, ((LongerConcat){n, begin}));
 			continue;
+		}
 		merge(same, n);
 		canon_count(c);
 	}
+	/* From the last to the first, as T has the nodes as they were. */
+	while (longer.n && canon_may(c))
+		take_begin(c, &longer.at[--longer.n]);
 }
 
 void cse_weights(Module *m)

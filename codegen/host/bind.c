@@ -171,6 +171,17 @@ static bool alive(const Host *h, const Value *v)
 	       h->m->mem->value[v->id].kind != PLACE_NONE;
 }
 
+/* By Sym.id: whether the program needs the symbol. */
+static bool *used_syms(const Host *h)
+{
+	bool *used = NEW_ARRAY(h->m->arena, sym_count(h->m->ctx) + 1, bool);
+
+	graph_syms(h->m->graph, used);
+	if (h->m->gpu)
+		graph_syms(h->m->gpu->graph, used);
+	return used;
+}
+
 /* Whether the program reads S from a tensor. */
 static bool is_read(const Host *h, const Sym *s)
 {
@@ -196,7 +207,8 @@ static bool is_named(const Sym *s)
 void host_find_syms(Host *h)
 {
 	Graph *g = h->m->graph;
-	int n = sym_count(h->m->ctx);
+	const int n = sym_count(h->m->ctx);
+	const bool *used = used_syms(h);
 
 	h->sym_index = NEW_ARRAY(h->m->arena, n + 1, int);
 	h->known = NEW_ARRAY(h->m->arena, n + 1, bool);
@@ -209,15 +221,15 @@ void host_find_syms(Host *h)
 			DIM_EACH_SYM (s, g->inputs.at[i]->type->dims[d])
 				add_sym(h, s);
 	for (int i = 0; i < n; i++)
-		if (is_named(sym_at(h->m->ctx, i)) && !sym_from_data(sym_at(h->m->ctx, i)) &&
+		if (used[i] && is_named(sym_at(h->m->ctx, i)) && !sym_from_data(sym_at(h->m->ctx, i)) &&
 		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->nshape_syms = h->syms.n;
 	for (int i = 0; i < n; i++)
-		if (is_read(h, sym_at(h->m->ctx, i)))
+		if (used[i] && is_read(h, sym_at(h->m->ctx, i)))
 			add_sym(h, sym_at(h->m->ctx, i));
 	for (int i = 0; i < n; i++)
-		if (is_named(sym_at(h->m->ctx, i)) &&
+		if (used[i] && is_named(sym_at(h->m->ctx, i)) &&
 		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->npublic = h->syms.n;

@@ -105,6 +105,8 @@ int64_t dim_const_part(const Dim *d);        /* the constant term, or 0 */
 /* Whether D has a sum or product that would be too long: the same number may then have other forms. */
 bool dim_has_opaque(const Dim *d);
 bool dim_equals(const Dim *d, int64_t v);
+/* An order by names and structure, the same in every context: < 0 if A is before B. */
+int dim_cmp(const Dim *a, const Dim *b);
 
 /* ---- dim_bounds.c ---- */
 

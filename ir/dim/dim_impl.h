@@ -86,7 +86,6 @@ Dim *dim_too_complex(Ctx *c);
 int atom_cmp(const Atom *a, const Atom *b);
 /* Compares the monomials of A and B: > 0 if A is greater. */
 int term_cmp(const Term *a, const Term *b);
-int dim_cmp(const Dim *a, const Dim *b);
 /* The dim with the terms T, which are sorted, combined and nonzero. */
 Dim *dim_make(Ctx *c, const Term *t, int n);
 Dim *dim_from_term(Ctx *c, Term t);

@@ -45,14 +45,14 @@ static void linear_zero(ExprPool *p, Linear *l)
 	l->base = dim_const(p->ctx, 0);
 }
 
-/* OUT += K * ATOM; keeps the terms in the order of ids. */
+/* OUT += K * ATOM; keeps the order of terms. */
 static bool add_term(ExprPool *p, Linear *out, Expr *atom, Dim *k)
 {
 	int at = 0;
 
 	if (is_const_zero(k))
 		return true;
-	while (at < out->n && out->atom[at]->id < atom->id)
+	while (at < out->n && expr_cmp(out->atom[at], atom) < 0)
 		at++;
 	if (at < out->n && out->atom[at] == atom) {
 		if (!dim_sum(p->ctx, out->coef[at], k, &out->coef[at]))
@@ -119,18 +119,24 @@ bool linear_of(ExprPool *p, Expr *e, Linear *out)
 	return add_expr(p, out, e, dim_const(p->ctx, 1));
 }
 
+static Expr *plus_term(ExprPool *p, Expr *sum, Expr *atom, Dim *k)
+{
+	Expr *t = dim_equals(k, 1) ? atom
+				   : ex_raw(p, IN_mul, CT_I64, DT_NONE,
+					    (Expr *[]){atom, ex_dim(p, k)}, 2);
+
+	return sum ? ex_raw(p, IN_add, CT_I64, DT_NONE, (Expr *[]){sum, t}, 2) : t;
+}
+
+/* Terms that are subtracted are the last, as a reader expects: min(a, b) - i, not -i + min(a, b). */
 Expr *linear_expr(ExprPool *p, const Linear *l)
 {
 	Expr *sum = NULL;
 
-	for (int i = 0; i < l->n; i++) {
-		Expr *t = l->atom[i];
-
-		if (!dim_equals(l->coef[i], 1))
-			t = ex_raw(p, IN_mul, CT_I64, DT_NONE, (Expr *[]){t, ex_dim(p, l->coef[i])},
-				   2);
-		sum = sum ? ex_raw(p, IN_add, CT_I64, DT_NONE, (Expr *[]){sum, t}, 2) : t;
-	}
+	for (int minus = 0; minus < 2; minus++)
+		for (int i = 0; i < l->n; i++)
+			if (dim_equals(l->coef[i], -1) == minus)
+				sum = plus_term(p, sum, l->atom[i], l->coef[i]);
 	if (!sum)
 		return ex_dim(p, l->base);
 	if (is_const_zero(l->base))

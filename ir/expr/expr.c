@@ -238,6 +238,51 @@ Expr *ex_load(ExprPool *p, Buf *b, Expr *const *idx, int n)
 
 /* ---- Instructions ---- */
 
+static int cmp_int(int64_t a, int64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+/* Of the members that A and B, of one kind, have besides their operands. */
+static int cmp_own(const Expr *a, const Expr *b)
+{
+	int c;
+
+	switch (a->kind) {
+	case EX_CONST: return ctype_is_float(a->ct) ? memcmp(&a->f, &b->f, sizeof a->f) : cmp_int(a->i, b->i);
+	case EX_ITER: return cmp_int(a->id, b->id);
+	case EX_DIM: return dim_cmp(a->dim, b->dim);
+	case EX_PARAM: return cmp_int(a->param, b->param);
+	case EX_LOAD:
+		c = cmp_int(a->load.buf->id, b->load.buf->id);
+		return c ? c : cmp_int(a->load.nidx, b->load.nidx);
+	case EX_INST:
+		c = cmp_int(a->op.inst, b->op.inst);
+		c = c ? c : cmp_int(a->op.dtype, b->op.dtype);
+		return c ? c : cmp_int(a->op.n, b->op.n);
+	}
+	return 0;
+}
+
+int expr_cmp(const Expr *a, const Expr *b)
+{
+	Expr *const *x, *const *y;
+	int n, c;
+
+	if (a == b)
+		return 0;
+	if (a->kind != b->kind)
+		return a->kind == EX_ITER ? -1 : b->kind == EX_ITER ? 1 : cmp_int(a->kind, b->kind);
+	c = cmp_int(a->ct, b->ct);
+	c = c ? c : cmp_own(a, b);
+	n = ex_operands(a, &x);
+	ex_operands(b, &y);
+	/* equal operands are one expression, so only one pair is entered */
+	for (int i = 0; i < n && !c; i++)
+		c = expr_cmp(x[i], y[i]);
+	return c;
+}
+
 Expr *ex_raw(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, int n)
 {
 	Expr key = {.kind = EX_INST, .ct = ct};

@@ -23,7 +23,7 @@ struct ExprPool {
 
 /*
  * The linear form of an i64 expression: sum of coef[k]*atom[k] + base. An atom is any expression
- * that is neither a sum nor a dim. Atoms are ordered by id and distinct, and no coefficient is 0.
+ * that is neither a sum nor a dim. Atoms are ordered by expr_cmp and distinct, and no coefficient is 0.
  * Exact modulo 2^64.
  */
 enum { LINEAR_MAX = 2 * MAX_ITERS };
@@ -36,6 +36,9 @@ typedef struct Linear {
 
 /* ---- expr.c ---- */
 
+/* Orders expressions of a pool by structure, never by age, so that a text that is read again gives
+ * the same order: < 0 if A is before B. Iterators are before all others, in the kernel's order. */
+int expr_cmp(const Expr *a, const Expr *b);
 /* Makes the instruction, hash-consed, without folding. */
 Expr *ex_raw(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, int n);
 /* Wraps V to the integer or bool type T. */

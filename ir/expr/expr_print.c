@@ -15,6 +15,7 @@
 /* A note for each node of the expression, by id. */
 typedef struct Note {
 	int uses, weight, name; /* NAME: number of its `let`, from 1 */
+	bool seen; /* by print_lets */
 } Note;
 
 typedef struct ExprPrinter {
@@ -234,6 +235,36 @@ static void print_let(ExprPrinter *pr, const Expr *e)
 	n->name = ++pr->nlets;
 }
 
+/* An expression whose operands from NEXT on have not been visited. */
+typedef struct Visit {
+	const Expr *e;
+	int next;
+} Visit;
+
+/* Prints the lets of E's operands before those that use them, in the order in which E mentions
+ * them: the order of ids would be another one when the text is read again. */
+static void print_lets(ExprPrinter *pr, const Expr *e, Arena *tmp)
+{
+	Visit *at = NEW_ARRAY(tmp, e->id + 1, Visit);
+	int n = 0;
+
+	at[n++] = (Visit){e, 0};
+	while (n) {
+		Visit *v = &at[n - 1];
+		Expr *const *arg;
+
+		if (v->next == ex_operands(v->e, &arg)) {
+			print_let(pr, v->e);
+			n--;
+			continue;
+		}
+		e = arg[v->next++];
+		if (!pr->note[e->id].seen)
+			at[n++] = (Visit){e, 0};
+		pr->note[e->id].seen = true;
+	}
+}
+
 void ex_print(StrBuf *b, const Expr *e)
 {
 	ARENA_LOCAL(tmp);
@@ -242,7 +273,6 @@ void ex_print(StrBuf *b, const Expr *e)
 	/* The cast drops const, but the walk changes nothing. */
 	EX_EACH (x, (Expr *)(uintptr_t)e)
 		count_uses(&pr, x);
-	EX_EACH (x, (Expr *)(uintptr_t)e)
-		print_let(&pr, x);
+	print_lets(&pr, e, tmp);
 	print_node(&pr, e, true);
 }

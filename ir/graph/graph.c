@@ -320,6 +320,37 @@ void graph_dims(const Graph *g, Arena *a, DimList *out)
 	}
 }
 
+static void use_sym(const Sym *s, bool *used)
+{
+	if (!used[s->id])
+		DIM_EACH_SYM (of, s->def)
+			use_sym(of, used);
+	used[s->id] = true;
+}
+
+void graph_syms(const Graph *g, bool *used)
+{
+	ARENA_LOCAL(tmp);
+	DimList dims = {0};
+
+	graph_dims(g, tmp, &dims);
+	VEC_EACH_AT (a, &g->aliases) {
+		use_sym(a->copied, used);
+		if (a->room_in) {
+			use_sym(a->room_in, used);
+			use_sym(a->room_out, used);
+		}
+	}
+	for (const Node *n = g->first; n; n = n->next) {
+		node_dims(n, tmp, &dims);
+		for (int k = 0; k < n->regions.n; k++)
+			graph_syms(n->regions.at[k], used);
+	}
+	VEC_EACH (d, &dims)
+		DIM_EACH_SYM (s, d)
+			use_sym(s, used);
+}
+
 bool graph_takes_size(const Graph *g, const Sym *s)
 {
 	if (s->def || sym_from_data(s) || s->lo == s->hi)

@@ -303,6 +303,9 @@ static inline Value *node_out(const Node *n, int k) { return k < n->nout ? n->ou
  * types of G's inputs and of G's facts. */
 void node_dims(const Node *n, Arena *a, DimList *out);
 void graph_dims(const Graph *g, Arena *a, DimList *out);
+/* Sets USED, which has sym_count entries, by Sym.id for the symbols that G mentions: in these dims,
+ * in aliases, and in the dims that such symbols abbreviate. */
+void graph_syms(const Graph *g, bool *used);
 /* Whether S is a size that the application chooses: an input has it, and it may have several values. */
 bool graph_takes_size(const Graph *g, const Sym *s);
 /* Whether N runs on the host: its results are there. */

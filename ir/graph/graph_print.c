@@ -121,36 +121,6 @@ static void put_definition(GraphPrinter *p, const Value *v)
 
 /* ---- Symbols ---- */
 
-static void see_sym(GraphPrinter *p, const Sym *s)
-{
-	if (!p->sym[s->id])
-		DIM_EACH_SYM (of, s->def)
-			see_sym(p, of);
-	p->sym[s->id] = true;
-}
-
-static void see_graph(GraphPrinter *p, const Graph *g)
-{
-	DimList dims = {0};
-
-	graph_dims(g, p->tmp, &dims);
-	VEC_EACH_AT (a, &g->aliases) {
-		see_sym(p, a->copied);
-		if (a->room_in) {
-			see_sym(p, a->room_in);
-			see_sym(p, a->room_out);
-		}
-	}
-	for (const Node *n = g->first; n; n = n->next) {
-		node_dims(n, p->tmp, &dims);
-		for (int k = 0; k < n->regions.n; k++)
-			see_graph(p, n->regions.at[k]);
-	}
-	VEC_EACH (d, &dims)
-		DIM_EACH_SYM (sym, d)
-			see_sym(p, sym);
-}
-
 static void print_symbols(GraphPrinter *p, const Graph *g)
 {
 	const char *sep = "\n    where ";
@@ -598,7 +568,7 @@ void graph_print(StrBuf *b, const Graph *g)
 
 	p.sym = NEW_ARRAY(p.tmp, sym_count(g->ctx), bool);
 	label_values(&p, g);
-	see_graph(&p, g);
+	graph_syms(g, p.sym);
 	strbuf_puts(b, "dlir 1\n");
 	text_put_definitions(b, g);
 	print_graph(&p, g, 0);

@@ -180,19 +180,47 @@ static Dim *zero_of(Ctx *c, const Fact *f)
 	return condition ? condition : dim_sub(c, f->a, f->b);
 }
 
-/* Whether G states the fact, or an equality of which A - B is a multiple, so that it is 0, too. */
-static bool known(const Graph *g, Dim *a, Dim *b, bool le)
+/* The constants that the equalities of G state of symbols, by Sym.id: TO of dim_subst. */
+static Dim **constants_of(const Graph *g, Arena *a)
 {
 	Ctx *c = g->ctx;
-	Dim *q;
+	Dim **to = NEW_ARRAY(a, sym_count(c) + 1, Dim *);
 
 	VEC_EACH_AT (f, &g->facts) {
+		Dim *zero = f->le ? dim_const(c, 0) : zero_of(c, f);
+		Dim *rest = dim_sub(c, zero, dim_const(c, dim_const_part(zero)));
+		Sym *s = dim_as_sym(rest);
+
+		if (s)
+			to[s->id] = dim_sub(c, rest, zero);
+	}
+	return to;
+}
+
+/* Whether A == B follows from an equality of G: where symbols have the constants that others state,
+ * A - B is a multiple of the dim that is 0. */
+static bool follows(const Graph *g, Dim *a, Dim *b)
+{
+	ARENA_LOCAL(tmp);
+	Ctx *c = g->ctx;
+	const int n = sym_count(c);
+	Dim **to = constants_of(g, tmp), *d = dim_subst(c, dim_sub(c, a, b), to, n), *q;
+
+	if (dim_equals(d, 0))
+		return true;
+	VEC_EACH_AT (f, &g->facts)
+		if (!f->le && dim_divides(c, d, dim_subst(c, zero_of(c, f), to, n), &q))
+			return true;
+	return false;
+}
+
+/* Whether G states the fact, or facts from which it follows. */
+static bool known(const Graph *g, Dim *a, Dim *b, bool le)
+{
+	VEC_EACH_AT (f, &g->facts)
 		if (f->le == le && f->a == a && f->b == b)
 			return true;
-		if (!le && !f->le && dim_divides(c, dim_sub(c, a, b), zero_of(c, f), &q))
-			return true;
-	}
-	return false;
+	return !le && follows(g, a, b);
 }
 
 /* A fact, or, where BROKEN, an error. Nodes that never run, as in the body of a loop of 0

@@ -52,6 +52,8 @@ int sym_count(const Ctx *c);
 Sym *sym_at(const Ctx *c, int id);
 
 Dim *dim_const(Ctx *c, int64_t v);
+/* An order by names and structure, the same in every context: < 0 if A is before B. */
+int dim_cmp(const Dim *a, const Dim *b);
 
 /* ---- dim_named.c ---- */
 
@@ -105,8 +107,6 @@ int64_t dim_const_part(const Dim *d);        /* the constant term, or 0 */
 /* Whether D has a sum or product that would be too long: the same number may then have other forms. */
 bool dim_has_opaque(const Dim *d);
 bool dim_equals(const Dim *d, int64_t v);
-/* An order by names and structure, the same in every context: < 0 if A is before B. */
-int dim_cmp(const Dim *a, const Dim *b);
 
 /* ---- dim_bounds.c ---- */
 

@@ -120,7 +120,7 @@ static void test_index_forms(Test *t)
 	I64("mod(i*4 + k, 4)", "k");
 	I64("floordiv(i*8 + k + 5, 4)", "i*2 + 1");
 	I64("floordiv(i*8 + k + 6, 4)", "i*2 + floordiv(k + 2, 4) + 1");
-	I64("floordiv(i, 3)*3 + mod(i, 3)", "floordiv(i, 3)*3 + mod(i, 3)");
+	I64("floordiv(i, 3)*3 + mod(i, 3)", "mod(i, 3) + floordiv(i, 3)*3");
 	I64("mod(idx[i], 8)", NULL);
 	I64("index(i, 8)", "i");
 	I64("index(j, 8)", NULL);

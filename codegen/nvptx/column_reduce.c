@@ -65,7 +65,7 @@ static void terms(void *arg, const char *at)
 	for (int m = 0; m < g->f->rows; m++)
 		for (int v = 0; v < g->vector; v++) {
 			ll_vector_element(&p, g->j0, v);
-			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
+			ll_bind(k, g->f->row, ll_number(&k->f, m));
 			ll_step(k, g->n, &g->state[m * g->vector + v], zero);
 		}
 	ll_forget(&k->f);
@@ -98,16 +98,15 @@ static void peeled_terms(void *arg, const char *at)
 static const char *lane_bytes(ColumnsEmitter *g, const char *k0, const char *col)
 {
 	LlKernel *k = g->k;
-	const char *v = ll_new(&k->f), *type, *at;
+	const char *type, *at;
 
 	ll_forget(&k->f);
 	ll_bind(k, g->n->range.var, k0);
 	ll_bind(k, g->f->col, col);
 	at = ll_pointer(k, g->f->lanes, ll_expr(&k->f, g->load->load.idx[0]), 4 * g->reg, false,
 			&type);
-	ll_put(&k->f, "%s = load <%d x %s>, %s %s, align 16", v, 4 * g->reg,
-	       ll_stored(g->f->lanes->dtype), type, at);
-	return v;
+	return ll_set(&k->f, "load <%d x %s>, %s %s, align 16", 4 * g->reg,
+		      ll_stored(g->f->lanes->dtype), type, at);
 }
 
 /* Adds term LO + V, which P fetched, to the state of column C of the thread and row M. ELEM
@@ -118,12 +117,12 @@ static void lane_term(ColumnsEmitter *g, LlVector *p, const char *lo, int v, int
 	LlKernel *k = g->k;
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
 	const DType t = g->f->lanes->dtype;
-	const char *code = ll_new(&k->f);
+	const char *code;
 
 	ll_vector_element(p, lo, v);
 	ll_bind(k, g->f->col, ll_plus(&k->f, g->j0, c * g->step));
-	ll_put(&k->f, "%s = extractelement <%d x %s> %s, i32 %d", code, 4 * g->reg, ll_stored(t),
-	       all, elem);
+	code = ll_set(&k->f, "extractelement <%d x %s> %s, i32 %d", 4 * g->reg, ll_stored(t), all,
+		      elem);
 	ll_name(&k->f, g->load, ll_decoded(k, t, code));
 	ll_step(k, g->n, &g->state[m * g->vector + c], zero);
 }
@@ -134,9 +133,8 @@ static void lane_terms(void *arg, const char *at)
 {
 	ColumnsEmitter *g = arg;
 	LlKernel *k = g->k;
-	const char *k0 = ll_new(&k->f), *all[MOST_BLOCKS];
+	const char *k0 = ll_set(&k->f, "add nuw nsw i64 %s, %s", at, g->term), *all[MOST_BLOCKS];
 
-	ll_put(&k->f, "%s = add nuw nsw i64 %s, %s", k0, at, g->term);
 	for (int b = 0; b < g->vector / 2; b++)
 		all[b] = lane_bytes(g, k0, g->col[b]);
 	for (int m = 0; m < g->f->rows; m++)
@@ -145,7 +143,7 @@ static void lane_terms(void *arg, const char *at)
 			LlVector p = {.k = k, .var = g->n->range.var, .vector = g->reg, .kept = -1};
 
 			ll_forget(&k->f);
-			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
+			ll_bind(k, g->f->row, ll_number(&k->f, m));
 			if (g->reg > 1)
 				ll_vector_find(&p, g->n->store.val[0]);
 			ll_vector_fetch(&p, lo);
@@ -155,6 +153,12 @@ static void lane_terms(void *arg, const char *at)
 						  (2 * (c % 2) + half) * g->reg + v);
 		}
 	ll_forget(&k->f);
+}
+
+/* COND ? A : B. */
+static const char *choose(LlFn *f, const char *cond, const char *a, const char *b)
+{
+	return ll_set(f, "select i1 %s, i64 %s, i64 %s", cond, a, b);
 }
 
 /* Computes the lane's columns. In a block where the lane's column does not exist, the lane
@@ -172,8 +176,7 @@ static void find_columns(ColumnsEmitter *g)
 		ll_forget(&k->f);
 		ll_bind(k, g->f->col, col);
 		is = ll_expr(&k->f, g->n->store.guard);
-		g->col[b] = ll_new(&k->f);
-		ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", g->col[b], is, col, g->j0);
+		g->col[b] = ll_set(&k->f, "select i1 %s, i64 %s, i64 %s", is, col, g->j0);
 	}
 	ll_forget(&k->f);
 }
@@ -217,26 +220,15 @@ static void share_columns(ColumnsEmitter *g)
 static const char *is_column(ColumnsEmitter *g, const char *col)
 {
 	LlKernel *k = g->k;
-	const char *in = ll_new(&k->f), *both;
+	const char *in = ll_op(&k->f, "icmp ult i64", col, g->f->cols), *both;
 
-	ll_put(&k->f, "%s = icmp ult i64 %s, %d", in, col, g->f->cols);
 	if (!g->n->store.guard)
 		return in;
 	ll_forget(&k->f);
 	ll_bind(k, g->f->col, col);
-	both = ll_new(&k->f);
-	ll_put(&k->f, "%s = and i1 %s, %s", both, in, ll_expr(&k->f, g->n->store.guard));
+	both = ll_set(&k->f, "and i1 %s, %s", in, ll_expr(&k->f, g->n->store.guard));
 	ll_forget(&k->f);
 	return both;
-}
-
-/* COND ? A : B. */
-static const char *choose(LlFn *f, const char *cond, const char *a, const char *b)
-{
-	const char *t = ll_new(f);
-
-	ll_put(f, "%s = select i1 %s, i64 %s, i64 %s", t, cond, a, b);
-	return t;
 }
 
 /* Shares out columns and rows if rows are peeled. For a column that does not exist, a lane reads
@@ -245,7 +237,7 @@ static void share_peeled(ColumnsEmitter *g)
 {
 	LlKernel *k = g->k;
 	LlFn *f = &k->f;
-	const char *peel, *start = ll_new(f);
+	const char *peel, *start;
 
 	assert(g->vector <= MOST_BLOCKS && g->f->rows == 1);
 	g->lanes = 32;
@@ -256,9 +248,8 @@ static void share_peeled(ColumnsEmitter *g)
 	ll_bind(k, g->n->range.var, ll_op(f, "udiv i64", "%lane", 32));
 	peel = ll_expr(f, g->n->share.peel);
 	ll_forget(f);
-	ll_put(f, "%s = sub nsw i64 0, %s", start, peel);
-	g->j0 = ll_new(f);
-	ll_put(f, "%s = add nsw i64 %s, %s", g->j0, start, ll_op(f, "urem i64", "%lane", 32));
+	start = ll_set(f, "sub nsw i64 0, %s", peel);
+	g->j0 = ll_set(f, "add nsw i64 %s, %s", start, ll_op(f, "urem i64", "%lane", 32));
 	for (int v = 0; v < g->vector; v++) {
 		const char *col = ll_plus(f, g->j0, v * 32), *first = ll_plus(f, start, v * 32),
 			   *any = is_column(g, first);
@@ -321,7 +312,7 @@ static const char *combine_lanes(ColumnsEmitter *g)
 	const char *warps = arena_printf(f->arena, "@" KERNEL_NAME ".fold%d", k->nshared++);
 	const char *lane = ll_op(f, "and i64", "%lane", g->to - g->from),
 		   *warp = ll_op(f, "lshr i64", "%lane", 5), *at = ll_op(f, "mul i64", warp, all),
-		   *first = ll_new(f), *after, *p;
+		   *after, *p;
 
 	ll_shared(k, warps, (int64_t)all * k->stage->block.threads / 32, t);
 	for (int i = 0; i < g->f->rows * g->vector; i++)
@@ -331,17 +322,14 @@ static const char *combine_lanes(ColumnsEmitter *g)
 
 			ll_combine(k, g->n->store.red, &g->state[i], "0", &other, &g->ct, 1, false);
 		}
-	ll_put(f, "%s = icmp eq i64 %s, 0", first, lane);
-	after = ll_open_if(k, first);
+	after = ll_open_if(k, ll_op(f, "icmp eq i64", lane, 0));
 	for (int m = 0; m < g->f->rows; m++)
 		for (int v = 0; v < g->vector; v++) {
-			const char *to = ll_new(f), *i = ll_new(f), *x,
-				   *in = g->in[v] ? ll_open_if(k, g->in[v]) : NULL;
+			const char *in = g->in[v] ? ll_open_if(k, g->in[v]) : NULL, *to, *x,
+				   *i = ll_set(f, "add i64 %s, %s", at, g->j0);
 
-			ll_put(f, "%s = add i64 %s, %s", i, at, g->j0);
 			i = ll_plus(f, i, m * g->f->cols + v * g->step);
-			ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", to,
-			       ll_stored(t), warps, i);
+			to = ll_gep(f, ll_stored(t), 3, warps, i);
 			p = ll_load(k, g->state[m * g->vector + v], "0");
 			x = ll_encoded(k, t, p);
 			ll_access(k, (MemAccess){.memory = warps, .to = 1, .write = true});
@@ -365,30 +353,28 @@ static void over_warps(ColumnsEmitter *g, const char *warps)
 	LlLoop l;
 
 	*point = (Iter){.name = "t"};
-	l = ll_open_loop(k, point, "%lane", arena_printf(f->arena, "%d", all),
-			 arena_printf(f->arena, "%d", k->stage->block.threads));
+	l = ll_open_loop(k, point, "%lane", ll_number(f, all),
+			 ll_number(f, k->stage->block.threads));
 	vec_push(f->arena, &k->own, l.var);
 	ll_forget(f);
 	ll_bind(k, g->f->col, ll_op(f, "urem i64", l.var, g->f->cols));
 	if (g->n->store.guard)
 		after = ll_open_if(k, ll_expr(f, g->n->store.guard));
 	if (g->f->valid) {
-		const char *in = ll_new(f);
+		const char *in = ll_set(f, "icmp slt i64 %s, %s",
+					ll_op(f, "udiv i64", l.var, g->f->cols),
+					ll_expr(f, g->f->valid));
 
-		ll_put(f, "%s = icmp slt i64 %s, %s", in, ll_op(f, "udiv i64", l.var, g->f->cols),
-		       ll_expr(f, g->f->valid));
 		exists = ll_open_if(k, in);
 	}
 	k->in_group++;
 	for (int w = 0; w < nwarps; w++) {
-		const char *from = ll_new(f), *code = ll_new(f), *value,
-			   *i = ll_plus(f, l.var, (long long)w * all);
+		const char *i = ll_plus(f, l.var, (long long)w * all), *value,
+			   *from = ll_gep(f, ll_stored(t), 3, warps, i);
 
-		ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", from, ll_stored(t),
-		       warps, i);
 		ll_access(k, (MemAccess){.memory = warps, .to = 1});
-		ll_put(f, "%s = load %s, ptr addrspace(3) %s", code, ll_stored(t), from);
-		value = ll_decoded(k, t, code);
+		value = ll_decoded(k, t,
+				   ll_set(f, "load %s, ptr addrspace(3) %s", ll_stored(t), from));
 		ll_combine(k, g->n->store.red, g->n->store.buf, l.var, &value, &g->ct, 1, false);
 	}
 	k->in_group--;

@@ -8,19 +8,11 @@
  * If rows are not aligned to sectors, each warp takes the rows that begin at the same offset in a
  * sector, and all of their columns. Its first lane begins at the sector's boundary, and each lane
  * has every 32nd column.
- *
- * If the matrix is in the order of fragments, all warps have all columns. Lane 4 g + t has columns
- * g, g + 8 and so on. Of the terms of half a block, a lane has those that its registers hold: with
- * E elements per register, terms t E to t E + E - 1, and the same plus 4 E.
  */
 #include "codegen/nvptx/kernel.h"
 
 #include <assert.h>
 #include <string.h>
-
-/* the most blocks of columns of a thread, and the most columns: in the order of fragments each
- * block gives a thread two */
-enum { MOST_BLOCKS = COLUMN_BLOCKS, MOST_COLUMNS = 2 * MOST_BLOCKS };
 
 typedef struct ColumnsEmitter {
 	LlKernel *k;
@@ -28,24 +20,16 @@ typedef struct ColumnsEmitter {
 	const ColumnReduction *f;
 	/* columns of a thread; threads along the columns, if these are contiguous in memory */
 	int vector, lanes;
-	int step; /* distance between its columns */
-	/* lanes with the same columns differ only in bits FROM..TO-1 of their numbers, which are
-	 * powers of two */
-	int from, to;
+	int step;    /* distance between its columns */
 	Buf **state; /* states, by row, then by column of the thread */
 	CType ct;
-	int words;      /* registers for the operands of a term, or of a half block's terms */
+	int words;      /* registers for the operands of a term */
 	const char *j0; /* the thread's first column */
 	/* i1, if rows are not aligned: whether the thread's column exists; if it does not, COL is
 	 * another column, which is read instead */
-	const char *in[MOST_COLUMNS];
+	const char *in[COLUMN_BLOCKS], *col[COLUMN_BLOCKS];
 	/* i1: at least one lane of the warp has the last of these columns; null: always */
 	const char *any;
-	/* for a matrix in the order of fragments: */
-	Expr *load;
-	int reg;                      /* elements of a register */
-	const char *term;             /* i64: the lane's first term in half a block */
-	const char *col[MOST_BLOCKS]; /* i64: the lane's first column in each block of columns */
 } ColumnsEmitter;
 
 /* Adds the term at index AT of the reduced iterator to each state. */
@@ -92,113 +76,10 @@ static void peeled_terms(void *arg, const char *at)
 	ll_forget(&k->f);
 }
 
-/* ---- The order of fragments ---- */
-
-/* Loads the lane's 16 bytes of columns COL and COL + 8, from term K0 on. */
-static const char *lane_bytes(ColumnsEmitter *g, const char *k0, const char *col)
-{
-	LlKernel *k = g->k;
-	const char *type, *at;
-
-	ll_forget(&k->f);
-	ll_bind(k, g->n->range.var, k0);
-	ll_bind(k, g->f->col, col);
-	at = ll_pointer(k, g->f->lanes, ll_expr(&k->f, g->load->load.idx[0]), 4 * g->reg, false,
-			&type);
-	return ll_set(&k->f, "load <%d x %s>, %s %s, align 16", 4 * g->reg,
-		      ll_stored(g->f->lanes->dtype), type, at);
-}
-
-/* Adds term LO + V, which P fetched, to the state of column C of the thread and row M. ELEM
- * says which of the loaded elements ALL is the matrix's. */
-static void lane_term(ColumnsEmitter *g, LlVector *p, const char *lo, int v, int m, int c,
-		      const char *all, int elem)
-{
-	LlKernel *k = g->k;
-	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
-	const DType t = g->f->lanes->dtype;
-	const char *code;
-
-	ll_vector_element(p, lo, v);
-	ll_bind(k, g->f->col, ll_plus(&k->f, g->j0, c * g->step));
-	code = ll_set(&k->f, "extractelement <%d x %s> %s, i32 %d", 4 * g->reg, ll_stored(t), all,
-		      elem);
-	ll_name(&k->f, g->load, ll_decoded(k, t, code));
-	ll_step(k, g->n, &g->state[m * g->vector + c], zero);
-}
-
-/* Adds the lane's terms of the half block that begins at AT. A lane has four registers: for either
- * column, the first and the last terms. */
-static void lane_terms(void *arg, const char *at)
-{
-	ColumnsEmitter *g = arg;
-	LlKernel *k = g->k;
-	const char *k0 = ll_set(&k->f, "add nuw nsw i64 %s, %s", at, g->term), *all[MOST_BLOCKS];
-
-	for (int b = 0; b < g->vector / 2; b++)
-		all[b] = lane_bytes(g, k0, g->col[b]);
-	for (int m = 0; m < g->f->rows; m++)
-		for (int half = 0; half < 2; half++) {
-			const char *lo = ll_plus(&k->f, k0, half * 4 * g->reg);
-			LlVector p = {.k = k, .var = g->n->range.var, .vector = g->reg, .kept = -1};
-
-			ll_forget(&k->f);
-			ll_bind(k, g->f->row, ll_number(&k->f, m));
-			if (g->reg > 1)
-				ll_vector_find(&p, g->n->store.val[0]);
-			ll_vector_fetch(&p, lo);
-			for (int v = 0; v < g->reg; v++)
-				for (int c = 0; c < g->vector; c++)
-					lane_term(g, &p, lo, v, m, c, all[c / 2],
-						  (2 * (c % 2) + half) * g->reg + v);
-		}
-	ll_forget(&k->f);
-}
-
 /* COND ? A : B. */
 static const char *choose(LlFn *f, const char *cond, const char *a, const char *b)
 {
 	return ll_set(f, "select i1 %s, i64 %s, i64 %s", cond, a, b);
-}
-
-/* Computes the lane's columns. In a block where the lane's column does not exist, the lane
- * reads its own first column again. */
-static void find_columns(ColumnsEmitter *g)
-{
-	LlKernel *k = g->k;
-
-	for (int b = 0; b < g->vector / 2; b++) {
-		const char *col = ll_plus(&k->f, g->j0, b * MMA_ROWS), *is;
-
-		g->col[b] = col;
-		if (!b || !g->n->store.guard)
-			continue;
-		ll_forget(&k->f);
-		ll_bind(k, g->f->col, col);
-		is = ll_expr(&k->f, g->n->store.guard);
-		g->col[b] = ll_set(&k->f, "select i1 %s, i64 %s, i64 %s", is, col, g->j0);
-	}
-	ll_forget(&k->f);
-}
-
-/* Shares out columns and terms for a matrix in the order of fragments. */
-static void share_lanes(ColumnsEmitter *g)
-{
-	LlFn *f = &g->k->f;
-
-	g->vector = g->f->cols / 8;
-	assert(g->f->cols % MMA_ROWS == 0 && g->vector / 2 <= MOST_BLOCKS);
-	EX_EACH_LOAD (e, g->n->store.val[0])
-		if (e->load.buf == g->f->lanes)
-			g->load = e;
-	assert(g->load);
-	g->reg = 32 / dtype_info[g->f->lanes->dtype].bits;
-	g->step = 8;
-	g->from = 1;
-	g->to = 4;
-	g->term = ll_op(f, "mul i64", ll_op(f, "and i64", "%lane", 3), g->reg);
-	g->j0 = ll_op(f, "lshr i64", ll_op(f, "and i64", "%lane", 31), 2);
-	find_columns(g);
 }
 
 /* ---- All terms ---- */
@@ -211,8 +92,6 @@ static void share_columns(ColumnsEmitter *g)
 	g->lanes = g->f->cols / g->vector;
 	assert(g->lanes > 0 && g->lanes <= 32);
 	g->step = 1;
-	g->from = g->lanes;
-	g->to = 32;
 	g->j0 = ll_op(f, "mul i64", ll_op(f, "urem i64", "%lane", g->lanes), g->vector);
 }
 
@@ -239,11 +118,9 @@ static void share_peeled(ColumnsEmitter *g)
 	LlFn *f = &k->f;
 	const char *peel, *start;
 
-	assert(g->vector <= MOST_BLOCKS && g->f->rows == 1);
+	assert(g->vector <= COLUMN_BLOCKS && g->f->rows == 1);
 	g->lanes = 32;
 	g->step = 32;
-	g->from = 32;
-	g->to = 32;
 	ll_forget(f);
 	ll_bind(k, g->n->range.var, ll_op(f, "udiv i64", "%lane", 32));
 	peel = ll_expr(f, g->n->share.peel);
@@ -269,11 +146,8 @@ static void add_words(ColumnsEmitter *g, Expr *e)
 
 	if (!e->load.nidx || !expr_has_iter(e->load.idx[0], g->n->range.var))
 		return;
-	if (f->lanes)
-		times = 2 * (e->load.buf == f->lanes ? g->vector : f->rows);
-	else
-		times = (expr_has_iter(e->load.idx[0], f->row) ? f->rows : 1) *
-			(expr_has_iter(e->load.idx[0], f->col) ? g->vector : 1);
+	times = (expr_has_iter(e->load.idx[0], f->row) ? f->rows : 1) *
+		(expr_has_iter(e->load.idx[0], f->col) ? g->vector : 1);
 	g->words += times * (dtype_info[ctype_dtype(e->ct)].bits > 32 ? 2 : 1);
 }
 
@@ -288,14 +162,6 @@ static void all_terms(ColumnsEmitter *g)
 	if (k->hoisted < (LL_UNROLL - 1) * g->words)
 		k->hoisted = (LL_UNROLL - 1) * g->words;
 	ll_ends(k, g->n, &lo, &hi);
-	if (g->f->lanes) {
-		const int half = 8 * g->reg, warps = k->stage->block.threads / 32;
-		const char *warp = ll_op(&k->f, "lshr i64", "%lane", 5);
-
-		ll_strided(k, g->n->range.var, ll_op(&k->f, "mul i64", warp, half), hi,
-			   (long long)warps * half, true, lane_terms, g);
-		return;
-	}
 	ll_strided(k, g->n->range.var, ll_op(&k->f, "udiv i64", "%lane", g->lanes), hi,
 		   k->stage->block.threads / g->lanes, true,
 		   g->n->share.peel ? peeled_terms : terms, g);
@@ -310,13 +176,13 @@ static const char *combine_lanes(ColumnsEmitter *g)
 	const int all = g->f->rows * g->f->cols;
 	const DType t = ctype_dtype(g->ct);
 	const char *warps = arena_printf(f->arena, "@" KERNEL_NAME ".fold%d", k->nshared++);
-	const char *lane = ll_op(f, "and i64", "%lane", g->to - g->from),
+	const char *lane = ll_op(f, "and i64", "%lane", 32 - g->lanes),
 		   *warp = ll_op(f, "lshr i64", "%lane", 5), *at = ll_op(f, "mul i64", warp, all),
 		   *after, *p;
 
 	ll_shared(k, warps, (int64_t)all * k->stage->block.threads / 32, t);
 	for (int i = 0; i < g->f->rows * g->vector; i++)
-		for (int off = g->from; off < g->to; off *= 2) {
+		for (int off = g->lanes; off < 32; off *= 2) {
 			const char *other = ll_shuffled(k, ll_load(k, g->state[i], "0"), g->ct,
 							off);
 
@@ -395,9 +261,7 @@ void ll_columns(LlKernel *k, const LNode *n)
 	const char *after = NULL;
 	int nstate;
 
-	if (g.f->lanes)
-		share_lanes(&g);
-	else if (n->share.peel)
+	if (n->share.peel)
 		share_peeled(&g);
 	else
 		share_columns(&g);

@@ -92,9 +92,8 @@ void column_sum(ColumnBlock *x, Stmt *s, const Points *p)
 		     PART_INIT);
 	n = row_state_node(r, LN_COLUMNS, s, &x->acc, at, p->e, x->guard);
 	n->columns = NEW(b->arena, ColumnReduction);
-	*n->columns = (ColumnReduction){x->col,       x->row,       x->skinny.lanes,
-					(int)x->cols, (int)x->rows, x->valid};
-	n->share.vector = x->skinny.lanes ? 0 : x->peeled ? x->peeled : x->vector;
+	*n->columns = (ColumnReduction){x->col, x->row, (int)x->cols, (int)x->rows, x->valid};
+	n->share.vector = x->peeled ? x->peeled : x->vector;
 	if (x->peeled)
 		n->share.peel = peel_of(x, p->e[0]);
 	n->range.var = p->it[0];

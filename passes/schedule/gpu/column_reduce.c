@@ -8,25 +8,14 @@
  * the matrix does not depend on: the rows of a vector or of a small batch. The states of a block
  * are combined across lanes by shuffles, then across warps in shared memory. The statements that
  * follow the reduction are computed at the block's points.
- *
- * A matrix in the order of fragments (passes/layout/fragments.c) is read in the same pieces of 16
- * bytes as tiles read it, which hold terms of two columns: each warp has all columns, and its lanes
- * the terms of half a block of fragments.
  */
 #include "passes/schedule/gpu/column_block.h"
 
 #include "base/round.h"
 
-enum {
-	MOST_ROWS = 8,
-	SHORTEST = 64,
-	/* for a matrix packed in the order of fragments: */
-	LANES_STATES = 64, /* states of a thread, at most */
-	/* blocks of columns that are joined into a wide one, so that rows are read less often */
-	LANES_BLOCKS = 2
-};
+enum { MOST_ROWS = 8, SHORTEST = 64 };
 
-static bool takes(const Row *r, const SkinnyRows *skinny)
+static bool takes(const Row *r)
 {
 	const Stmt *s = r->k->stmts.at[r->first];
 	int64_t terms = 1, lo, hi;
@@ -35,7 +24,7 @@ static bool takes(const Row *r, const SkinnyRows *skinny)
 		dim_bounds(r->k->ctx, s->iter[i]->extent, &lo, &hi);
 		terms = hi < SHORTEST && terms < SHORTEST ? terms * hi : SHORTEST;
 	}
-	return gpu_chain(r) && !s->guard && (terms >= SHORTEST || skinny->lanes);
+	return gpu_chain(r) && !s->guard && terms >= SHORTEST;
 }
 
 /* ---- The matrix ---- */
@@ -131,8 +120,7 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 	int64_t many;
 	bool run;
 
-	if (!x->skinny.lanes)
-		x->vector = (int)gpu_divides(c, n, x->vector);
+	x->vector = (int)gpu_divides(c, n, x->vector);
 	if (shape_peeled(x))
 		return;
 	x->cols = x->vector == 1 ? WARP : LINE / x->bytes;
@@ -142,9 +130,6 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 		x->cols /= 2;
 	while (x->cols > x->vector && x->rows * x->cols * COLUMN_THREADS / WARP * 8 > SHARED)
 		x->cols /= 2;
-	while (x->skinny.lanes && x->rows * x->cols > LANES_STATES * WARP / 4 &&
-	       x->cols > x->vector)
-		x->cols /= 2;
 	run = !x->skinny.n && dim_is_const(n, &many) && many <= x->cols && x->by % SECTOR;
 	for (int64_t cols = x->cols;
 	     x->vector > 1 && cols > gpu_sector(x->bytes) && cols > x->vector;) {
@@ -152,8 +137,7 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 		for (int b = 0; b < x->r->band->n; b++)
 			if (b != x->n && !gpu_is_skinny(&x->skinny, b))
 				blocks = dim_mul(c, blocks, x->r->band->iter[b]->extent);
-		if (!dim_is_const(blocks, &many) ||
-		    many * (x->skinny.lanes ? LANES_BLOCKS : 1) >= gpu->sms)
+		if (!dim_is_const(blocks, &many) || many >= gpu->sms)
 			break;
 		cols /= 2;
 		x->cols = run ? x->cols : cols;
@@ -236,16 +220,11 @@ bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skin
 	ColumnBlock x = {
 		.r = r, .n = along, .m = -1, .vector = MOST_VECTOR, .threads = COLUMN_THREADS};
 
-	if (along < 0 || !takes(r, skinny))
+	if (along < 0 || !takes(r))
 		return false;
 	find_rows(&x, skinny);
-	if (skinny->lanes) {
-		x.bytes = dtype_bytes(skinny->lanes->dtype);
-		x.vector = MMA_ROWS;
-	} else {
-		STMT_EACH_LOAD (load, r->k->stmts.at[r->first])
-			look(&x, r->k->stmts.at[r->first], load);
-	}
+	STMT_EACH_LOAD (load, r->k->stmts.at[r->first])
+		look(&x, r->k->stmts.at[r->first], load);
 	if (!x.bytes)
 		return false;
 	shape(&x, gpu);

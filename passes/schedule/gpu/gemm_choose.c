@@ -456,12 +456,13 @@ static double best_shape(const GpuGemm *g, const double size[4], const BlockShap
 
 /* The least rows for which a tile pays; with fewer, one thread per result is faster. In a grouped
  * convolution, tiles read the terms that adjacent points share only once, so they pay from 2 rows
- * on. */
+ * on. A matrix in the order of fragments has a tile for any number of rows: its cost is that of
+ * reading the matrix, and no other thread reads whole sectors of it. */
 static int least_rows(const GpuGemm *g)
 {
 	enum { GROUP_ROWS = 2 };
 
-	return g->g.p.c.ng && !g->b.k_joins ? GROUP_ROWS : GEMM_ROWS;
+	return g->b.lanes ? 1 : g->g.p.c.ng && !g->b.k_joins ? GROUP_ROWS : GEMM_ROWS;
 }
 
 /* A product of SIZE is large enough for tiles. */

@@ -31,8 +31,6 @@ typedef struct SkinnyRows {
 	Dim *rows;            /* number of rows: the product of the extents */
 	int64_t most;         /* upper bound of ROWS, or the number of rows of one block */
 	bool along;           /* the matrix is contiguous along the summed iterator */
-	const Buf *lanes;     /* the matrix, if it is packed in the order of fragments; else null */
-	int col;              /* if LANES: band index of the matrix's columns */
 } SkinnyRows;
 
 /* ---- row.c ---- */

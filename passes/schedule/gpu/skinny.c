@@ -4,10 +4,9 @@
  * matrix, so the thread that reads a part of the matrix computes all rows with it: a block of
  * columns (passes/schedule/gpu/column_reduce.c), or a thread group with a row of the matrix
  * (passes/schedule/gpu/group.c). The number of rows need not be known when compiling; a variant's
- * guard says that they are few.
+ * guard says that they are few. Matrices in the order of fragments are read by tiles (gemm_choose.c).
  */
 #include "passes/forms/form.h"
-#include "passes/layout/fragments.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
 enum { MOST_ROWS = 8 };
@@ -24,23 +23,6 @@ bool gpu_skinny_along(Kernel *k, const Contraction *c)
 				return true;
 	}
 	return false;
-}
-
-/* Sets SkinnyRows.lanes if the matrix is packed in the order of fragments, and the number of terms
- * is a multiple of half a block of fragments. */
-static void find_lanes(Kernel *k, const Contraction *c, int first, const Band *band,
-		       SkinnyRows *skinny)
-{
-	Fragments f;
-
-	if (c->nk != 1 || !fragments_find(k, c, c->b, c->n, c->nn, &f) ||
-	    !dim_multiple(k->ctx, c->k[0]->extent, f.terms / 2))
-		return;
-	for (int b = 0; b < band->n; b++)
-		if (band->of[first][b] == c->n[0]) {
-			skinny->lanes = c->b->load.buf;
-			skinny->col = b;
-		}
 }
 
 bool gpu_is_skinny(const SkinnyRows *f, int b)
@@ -67,8 +49,6 @@ void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, 
 	skinny->most = gpu_most(s, skinny->rows);
 	if (skinny->n != f.c.nm || skinny->most > MOST_ROWS)
 		skinny->n = 0;
-	if (skinny->n)
-		find_lanes(k, &f.c, first, band, skinny);
 	skinny->along = gpu_skinny_along(k, &f.c);
 }
 

@@ -267,48 +267,18 @@ int layout_register(const TileLayout *from, const TileLayout *to, int r)
 	return same_threads(from, to) ? find_register(from, to, r) : -1;
 }
 
-TileChange layout_change_in_threads(const TileLayout *from, const TileLayout *to)
+TileChange layout_change(const TileLayout *from, const TileLayout *to)
 {
 	const int64_t n = layout_count(to, AT_REGISTER);
 	TileChange c = n == layout_count(from, AT_REGISTER) ? CHANGE_NOTHING : CHANGE_RENAME;
 
 	if (!same_threads(from, to))
-		return CHANGE_SHUFFLE;
+		return CHANGE_OTHER;
 	for (int r = 0; r < n && c <= CHANGE_RENAME; r++) {
 		const int from_r = find_register(from, to, r);
 
-		c = from_r < 0 ? CHANGE_SHUFFLE : from_r != r ? CHANGE_RENAME : c;
+		c = from_r < 0 ? CHANGE_OTHER : from_r != r ? CHANGE_RENAME : c;
 	}
-	return c;
-}
-
-/* Some lane of warp W has element IDX in FROM. */
-static bool in_warp(const TileLayout *from, int64_t w, const int64_t *idx)
-{
-	int64_t x[TILE_RANK];
-
-	for (int64_t r = 0; r < layout_count(from, AT_REGISTER); r++)
-		for (int64_t l = 0; l < WARP_LANES; l++) {
-			layout_element(from, r, l, w, x);
-			if (same_element(from->rank, x, idx))
-				return true;
-		}
-	return false;
-}
-
-TileChange layout_change(const TileLayout *from, const TileLayout *to)
-{
-	const int64_t n = layout_count(to, AT_REGISTER), warps = warps_of(from, to);
-	const TileChange c = layout_change_in_threads(from, to);
-	int64_t idx[TILE_RANK];
-
-	for (int64_t w = 0; w < warps && c == CHANGE_SHUFFLE; w++)
-		for (int64_t l = 0; l < WARP_LANES; l++)
-			for (int64_t r = 0; r < n; r++) {
-				layout_element(to, r, l, w, idx);
-				if (!in_warp(from, w, idx))
-					return CHANGE_THROUGH;
-			}
 	return c;
 }
 
@@ -367,23 +337,6 @@ int bank_passes(const int64_t *at, int n, int bytes)
 		most = used[bank] > most ? used[bank] : most;
 	}
 	return most;
-}
-
-int layout_bank_passes(const TileLayout *lanes, const TileLayout *address, int bytes)
-{
-	const int n = bank_lanes(bytes);
-	int passes = 0;
-
-	for (int first = 0; first < WARP_LANES; first += n) {
-		int64_t at[WARP_LANES], idx[TILE_RANK];
-
-		for (int i = 0; i < n; i++) {
-			layout_element(lanes, 0, first + i, 0, idx);
-			at[i] = layout_address(address, idx);
-		}
-		passes += bank_passes(at, n, bytes);
-	}
-	return passes;
 }
 
 /* ---- Text ---- */

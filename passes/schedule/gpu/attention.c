@@ -146,41 +146,6 @@ bool attention_sums_weights(const GpuAttention *a, int i)
 	return true;
 }
 
-/* How the lanes of a warp access a tile of O: rows of 16 bytes, or single words, as MMA wants them. */
-static TileLayout lanes_of(const StagedOperand *o, MmaKind mma, int *bytes)
-{
-	TileLayout l = {.rank = 2};
-	const bool words = mma != MMA_FMA && dtype_bytes(o->type) == 4 && !o->along;
-
-	*bytes = words ? 4 : 16;
-	layout_add(&l, words ? 1 : -1, AT_LANE, words ? 8 : 4, 1, 0);
-	layout_add(&l, 0, AT_LANE, words ? 4 : 8, 1, 0);
-	return l;
-}
-
-/* The pitch of O's rows with the fewest bank conflicts. */
-static int64_t pitch_of(const StagedOperand *o, MmaKind mma)
-{
-	const int64_t row = round_up((int64_t)o->cols * dtype_bytes(o->type), VECTOR_BYTES);
-	int64_t best = row;
-	int bytes, fewest = 0;
-	const TileLayout lanes = lanes_of(o, mma, &bytes);
-
-	for (int pad = 0; pad < 4 * VECTOR_BYTES; pad += VECTOR_BYTES) {
-		TileLayout address = {.rank = 2};
-		int passes;
-
-		layout_add(&address, 0, AT_ADDRESS, o->rows, 1, row + pad);
-		layout_add(&address, 1, AT_ADDRESS, o->cols, 1, dtype_bytes(o->type));
-		passes = layout_bank_passes(&lanes, &address, bytes);
-		if (!pad || passes < fewest) {
-			fewest = passes;
-			best = row + pad;
-		}
-	}
-	return best;
-}
-
 /* The product of the digits of GROUP at AT. */
 static int digits_at(const GpuDecision *d, GpuGroup group, GpuPlace at)
 {
@@ -217,7 +182,8 @@ void gpu_attention_shape(GpuAttention *a, const GpuDecision *d)
 
 		o->rows = o->along ? side : term;
 		o->cols = o->along ? term : side;
-		o->pitch = pitch_of(o, a->mma[i == OPERAND_V]);
+		o->pitch = tile_pitch(a->mma[i == OPERAND_V], o->cols, dtype_bytes(o->type),
+				      o->along);
 		o->at = a->shared;
 		a->shared += round_up(buffers * o->rows * o->pitch, LINE);
 	}

@@ -150,20 +150,25 @@ typedef struct GpuAttentionDecision {
 	GpuDecision all, few;
 } GpuAttentionDecision;
 
+/* The tile of a block of a product, the grid of its warps, and the software pipeline. */
+typedef struct BlockShape {
+	MmaKind kind;
+	int bm, bn, bk; /* rows, columns, and terms of an iteration */
+	int wm, wn;
+	int stages;    /* buffers of the tiles of both operands */
+	int producers; /* threads that only copy, beside the warpgroups of wgmma */
+	int raster; /* blocks of rows that follow one another, before the next block of columns; 1: all */
+} BlockShape;
+
 /* How a product is computed in some runs: by thread groups that read the matrix once (SKINNY), or
- * in tiles. A block has WM by WN warps, each with FM fragments of 16 rows by FN of 8 columns; an
- * iteration of the pipeline has STEPS instructions' terms. */
+ * in tiles. */
 typedef struct ProductVariant {
 	int64_t rows, results; /* the runs with at most so many, 0: any; */
 	bool multiples;        /* in which rows in memory are whole vectors */
 	bool skinny;
-	MmaKind mma;
-	int wm, wn, fm, fn, steps;
-	int stages;    /* buffers of the tiles of both operands */
 	bool async[2]; /* the operands are copied by cp.async; else through registers */
-	int raster; /* blocks of rows that follow one another, before the next block of columns; 1: all */
-	int64_t parts; /* of the sum */
-	int producers; /* warpgroups that only copy, beside those of wgmma */
+	BlockShape s;
+	int64_t parts; /* of the sum; 1: it is not split */
 } ProductVariant;
 
 /* A run takes the first variant that is for it. The last one is for all. */

@@ -301,19 +301,6 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 	return x;
 }
 
-BlockShape gemm_gpu_decided(const ProductVariant *v)
-{
-	return (BlockShape){.kind = v->mma,
-			    .bm = v->wm * v->fm * MMA_ROWS,
-			    .bn = v->wn * v->fn * 8,
-			    .bk = v->steps * gemm_gpu_terms(v->mma),
-			    .wm = v->wm,
-			    .wn = v->wn,
-			    .stages = v->stages,
-			    .producers = v->producers * GROUP_WARPS * WARP,
-			    .raster = v->raster};
-}
-
 int gemm_gpu_terms(MmaKind kind)
 {
 	return kind == MMA_FMA ? 8 : mma_info[kind].k;
@@ -505,16 +492,16 @@ static double cost_of_parts(const GpuGemm *g, const double size[4], int64_t p,
 	return p > 1 && x > 0 ? x + ARRIVAL + (all > tile ? all : tile) : x;
 }
 
-double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p)
+double gemm_gpu_cost(const GpuGemm *g, const ProductVariant *v)
 {
 	double size[4];
 	BlockShape s;
 
 	gemm_gpu_sizes(g, size);
-	return cost_of_parts(g, size, p->parts, &p->s, &s);
+	return cost_of_parts(g, size, v->parts, &v->s, &s);
 }
 
-double gemm_gpu_plan(const GpuGemm *g, GemmPlan *plan)
+double gemm_gpu_plan(const GpuGemm *g, ProductVariant *v)
 {
 	double size[4], best, whole;
 	BlockShape s = {0};
@@ -522,20 +509,22 @@ double gemm_gpu_plan(const GpuGemm *g, GemmPlan *plan)
 	int64_t n;
 
 	gemm_gpu_sizes(g, size);
-	*plan = (GemmPlan){.parts = 1};
-	best = whole = tiles_pay(g, size) ? cost_of_parts(g, size, 1, NULL, &plan->s) : 0;
+	*v = (ProductVariant){.multiples = g->serves->where.nof > 0,
+			      .async = {g->a.async, g->b.async},
+			      .parts = 1};
+	best = whole = tiles_pay(g, size) ? cost_of_parts(g, size, 1, NULL, &v->s) : 0;
 	/* with many tiles, splitting would cost more than it gains for few tiles */
 	if (whole <= 0 || !gemm_gpu_bounded(g))
 		return whole;
 	n = gemm_gpu_longest(g, size[2], &along);
-	for (int64_t p = 2; p <= MOST_PARTS && n / p >= plan->s.bk; p++) {
-		const double x = n % (p * plan->s.bk) ? 0 : cost_of_parts(g, size, p, NULL, &s);
+	for (int64_t p = 2; p <= MOST_PARTS && n / p >= v->s.bk; p++) {
+		const double x = n % (p * v->s.bk) ? 0 : cost_of_parts(g, size, p, NULL, &s);
 
 		if (x <= 0 || x >= best || x >= GAIN * whole)
 			continue;
 		best = x;
-		plan->s = s;
-		plan->parts = p;
+		v->s = s;
+		v->parts = p;
 	}
 	return best;
 }

@@ -36,14 +36,15 @@ static bool by_groups(const Target *t, Kernel *k, SizeStep *step)
 	return s.stages.n && s.stages.at[0]->block.group > 1;
 }
 
-bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm *g, GemmPlan *plan)
+bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm *g,
+		      ProductVariant *v)
 {
 	Schedule *s = NEW(k->arena, Schedule);
 
 	*s = (Schedule){.kernel = k, .where = *step};
 	if (step->nof)
 		gpu_take_multiples(k, &s->where);
-	return gemm_gpu_open(g, t, k, k->stmts.n - 1, s) && gemm_gpu_plan(g, plan) > 0;
+	return gemm_gpu_open(g, t, k, k->stmts.n - 1, s) && gemm_gpu_plan(g, v) > 0;
 }
 
 /* The tile for the runs of STEP saves time in relation to that for all runs, which is no smaller;
@@ -51,7 +52,7 @@ bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm 
 static bool saves(const Target *t, Kernel *k, SizeStep *step)
 {
 	GpuGemm all, g;
-	GemmPlan plan_all, plan;
+	ProductVariant plan_all, plan;
 
 	if (!gemm_gpu_variant(t, kernel_clone(k, k->arena), &(SizeStep){0}, &all, &plan_all))
 		return false;

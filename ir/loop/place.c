@@ -4,11 +4,7 @@
 #include "ir/kernel/kernel.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
-
-const char *const place_name[PLACES] = {
-	[AT_ADDRESS] = "at", [AT_REGISTER] = "reg", [AT_LANE] = "lane", [AT_WARP] = "warp"};
 
 void layout_add(TileLayout *l, int dim, TilePlace at, int64_t extent, int64_t stride, int64_t pitch)
 {
@@ -339,77 +335,6 @@ int bank_passes(const int64_t *at, int n, int bytes)
 	return most;
 }
 
-/* ---- Text ---- */
-
-void layout_print_axes(StrBuf *b, const TileLayout *l)
-{
-	for (int i = 0; i < l->n; i++) {
-		const TileAxis *x = &l->axis[i];
-
-		strbuf_printf(b, "%s%d %s %lld*%lld", i ? ", " : "", x->dim, place_name[x->at],
-			      (long long)x->extent, (long long)x->stride);
-		if (x->at == AT_ADDRESS)
-			strbuf_printf(b, "%s+%lld", x->xored ? "^" : "", (long long)x->pitch);
-	}
-}
-
-/* Reads a number from LEAST to MOST at *P. A block has fewer elements and bytes, and no sum of products of
- * two such numbers overflows. */
-static bool read_number(const char **p, int64_t least, int64_t *v)
-{
-	enum { MOST = 1 << 18 };
-	const bool minus = least < 0 && **p == '-';
-	const char *at = *p + minus;
-	int64_t n = 0;
-
-	if (*at < '0' || *at > '9')
-		return false;
-	for (; *at >= '0' && *at <= '9' && n <= MOST; at++)
-		n = n * 10 + (*at - '0');
-	n = minus ? -n : n;
-	if (n < least || n > MOST)
-		return false;
-	*v = n;
-	*p = at;
-	return true;
-}
-
-static bool read_char(const char **p, char c)
-{
-	if (**p != c)
-		return false;
-	++*p;
-	return true;
-}
-
-static bool read_place(const char **p, TilePlace *at)
-{
-	for (int i = 0; i < PLACES; i++) {
-		const size_t n = strlen(place_name[i]);
-
-		if (strncmp(*p, place_name[i], n) || (*p)[n] != ' ')
-			continue;
-		*p += n + 1;
-		*at = (TilePlace)i;
-		return true;
-	}
-	return false;
-}
-
-static bool read_axis(const char **p, int rank, TileAxis *x)
-{
-	int64_t dim;
-
-	if (!read_number(p, -1, &dim) || dim >= rank || !read_char(p, ' ') ||
-	    !read_place(p, &x->at) || !read_number(p, 2, &x->extent) || !read_char(p, '*') ||
-	    !read_number(p, 1, &x->stride))
-		return false;
-	x->dim = (int)dim;
-	x->xored = x->at == AT_ADDRESS && read_char(p, '^');
-	return x->at != AT_ADDRESS ||
-	       (dim >= 0 && read_char(p, '+') && read_number(p, 1, &x->pitch));
-}
-
 bool layout_fits(const TileLayout *l)
 {
 	int64_t n[PLACES] = {1, 1, 1, 1};
@@ -425,20 +350,5 @@ bool layout_fits(const TileLayout *l)
 		if ((n[at] *= l->axis[i].extent) > place_most[at])
 			return false;
 	}
-	return true;
-}
-
-bool layout_parse_axes(const char **p, int rank, TileLayout *l)
-{
-	*l = (TileLayout){.rank = rank};
-	if (rank < 0 || rank > TILE_RANK)
-		return false;
-	if (**p != '-' && (**p < '0' || **p > '9'))
-		return true;
-	do {
-		if (l->n == MAX_AXES || !read_axis(p, rank, &l->axis[l->n]))
-			return false;
-		l->n++;
-	} while (!strncmp(*p, ", ", 2) && (*p += 2));
 	return true;
 }

@@ -26,7 +26,6 @@
 #include "ir/expr/expr.h"
 
 typedef enum TilePlace { AT_ADDRESS, AT_REGISTER, AT_LANE, AT_WARP, PLACES } TilePlace;
-extern const char *const place_name[PLACES]; /* "at", "reg", "lane", "warp" */
 
 enum { MAX_AXES = 16, TILE_RANK = 3, WARP_LANES = 32 };
 
@@ -92,11 +91,7 @@ int bank_lanes(int bytes);
 /* How often it passes for those of N of these lanes, at the byte addresses AT. */
 int bank_passes(const int64_t *at, int n, int bytes);
 
-/* "0 lane 8*1, 1 lane 4*2, 0 at 16*1+144": dim, place, extent, stride and pitch of each axis. */
-void layout_print_axes(StrBuf *b, const TileLayout *l);
 /* Whether a block has as many elements, registers, lanes and warps as L, and what is xored may be. */
 bool layout_fits(const TileLayout *l);
-/* Reads such a text of a layout of rank RANK at *P and advances *P; false, with *P at the fault. */
-bool layout_parse_axes(const char **p, int rank, TileLayout *l);
 
 #endif

@@ -4,7 +4,7 @@
  * differ, vectors, bank conflicts, and the text. Then the layouts of matrix instructions: the sums of
  * Q*K^T are the operand of P*V, for 16 bits as they are, for tf32 in another order of the terms.
  */
-#include "ir/loop/place.h"
+#include "ir/loop/loop_impl.h"
 
 #include "ir/kernel/kernel.h"
 
@@ -23,6 +23,23 @@ static int random_below(int n)
 	return (int)(seed % (uint64_t)n);
 }
 
+static void print(StrBuf *b, const TileLayout *l)
+{
+	LoopText t = {.out = b};
+	TileLayout copy = *l;
+
+	lt_layout(&t, &copy, l->rank);
+}
+
+/* Reads a layout of rank 2 from all of TEXT. */
+static bool read_text(const char *text, TileLayout *l)
+{
+	LoopText t = {.p = text, .line_start = text};
+
+	lt_layout(&t, l, 2);
+	return !t.failed && !*t.p;
+}
+
 static void check(bool ok, const char *what, const TileLayout *a, const TileLayout *b)
 {
 	StrBuf t = {0};
@@ -30,10 +47,10 @@ static void check(bool ok, const char *what, const TileLayout *a, const TileLayo
 	if (ok)
 		return;
 	failed++;
-	layout_print_axes(&t, a);
+	print(&t, a);
 	strbuf_puts(&t, " | ");
 	if (b)
-		layout_print_axes(&t, b);
+		print(&t, b);
 	printf("test_place.c: %s: %s\n", what, strbuf_str(&t));
 	strbuf_free(&t);
 }
@@ -144,12 +161,10 @@ static void test_text(const TileLayout *l)
 {
 	StrBuf a = {0}, b = {0};
 	TileLayout back;
-	const char *p;
 
-	layout_print_axes(&a, l);
-	p = strbuf_str(&a);
-	check(layout_parse_axes(&p, l->rank, &back) && !*p, "the text is not read back", l, NULL);
-	layout_print_axes(&b, &back);
+	print(&a, l);
+	check(read_text(strbuf_str(&a), &back), "the text is not read back", l, NULL);
+	print(&b, &back);
 	check(!strcmp(strbuf_str(&a), strbuf_str(&b)), "another text after reading", l, &back);
 	strbuf_free(&a);
 	strbuf_free(&b);
@@ -215,7 +230,7 @@ static TileLayout read_layout(const char *text)
 {
 	TileLayout l;
 
-	if (!layout_parse_axes(&text, 2, &l) || *text) {
+	if (!read_text(text, &l)) {
 		printf("test_place.c: \"%s\" is not read\n", text);
 		failed++;
 	}

@@ -81,16 +81,12 @@ Expr *attention_inside(AttentionEmit *e, Expr *at, Dim *size, int64_t step)
 void attention_put_row(PlacedAt *x, Expr *at)
 {
 	AttentionEmit *e = x->e;
-	Expr *in = attention_inside(e, at, e->rows, e->rm);
+	Expr *in = attention_inside(e, at, e->rows, e->rm), *to[MAX_ITERS], *inside[MAX_ITERS];
 
-	for (int i = e->nrows - 1; i >= 0; i--) {
-		Expr *extent = ex_dim(e->p, e->row_iter[i]->extent);
-
-		attention_put(x, e->row_iter[i], i ? ex_op2(e->p, IN_mod, at, extent) : at,
-			      i ? ex_op2(e->p, IN_mod, in, extent) : in);
-		at = i ? ex_op2(e->p, IN_floordiv, at, extent) : at;
-		in = i ? ex_op2(e->p, IN_floordiv, in, extent) : in;
-	}
+	iters_split(e->p, e->row_iter, e->nrows, at, to);
+	iters_split(e->p, e->row_iter, e->nrows, in, inside);
+	for (int i = 0; i < e->nrows; i++)
+		attention_put(x, e->row_iter[i], to[i], inside[i]);
 }
 
 Expr *attention_row(AttentionEmit *e, Expr *m)

@@ -25,17 +25,14 @@ static Dim *split_of(Naming *x, Dim *d, int n)
 	return dim_floordiv(c, d, dim_const(c, n));
 }
 
-/* Substitutes for IT[0..n), the last one apart, a div/mod split of REST. */
-static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
+/* Substitutes for IT[0..n) a div/mod split of FLAT. */
+static void name_split(Naming *x, Iter *const *it, int n, Expr *flat)
 {
-	ExprPool *p = x->gg->g.b.p;
+	Expr *to[MAX_ITERS];
 
-	for (int i = n - 2; i >= 0; i--) {
-		Expr *extent = ex_dim(p, it[i]->extent);
-
-		name(x, it[i], i ? ex_op2(p, IN_mod, rest, extent) : rest);
-		rest = i ? ex_op2(p, IN_floordiv, rest, extent) : rest;
-	}
+	iters_split(x->gg->g.b.p, it, n, flat, to);
+	for (int i = 0; i < n; i++)
+		name(x, it[i], to[i]);
 }
 
 /*
@@ -74,7 +71,7 @@ static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block,
 		name(x, last, elem ? ex_add(p, in, elem) : in);
 		at = ex_op2(p, IN_floordiv, c, many);
 	}
-	name_outer(x, it, n, at);
+	name_split(x, it, n - 1, at);
 }
 
 /* The condition BLOCK * SIZE + CHUNK * VECTOR < ALL; null if it always holds. */

@@ -56,21 +56,20 @@ void gpu_skinny_place(Row *r, const SkinnyRows *f, Expr *as, Expr *flat)
 {
 	ExprPool *p = r->k->pool;
 	Dim *inner = r->band->iter[f->of[f->n - 1]]->extent;
+	Iter *it[MAX_ITERS];
+	Expr *pos[MAX_ITERS], *at[MAX_ITERS];
 	bool joined = true;
 
 	for (int i = f->n - 1; i > 0 && joined; i--) {
 		joined = row_joins(r, f->of[i - 1], f->of[i], inner);
 		inner = dim_mul(r->k->ctx, inner, r->band->iter[f->of[i - 1]]->extent);
 	}
-	for (int i = f->n - 1; i >= 0; i--) {
-		const int b = f->of[i];
-		Expr *extent = ex_dim(p, r->band->iter[b]->extent);
-
-		r->pos[b] = i ? ex_op2(p, IN_mod, flat, extent) : flat;
-		r->as[b] = joined ? i + 1 < f->n ? ex_int(p, CT_I64, 0) : as
-			   : i    ? ex_op2(p, IN_mod, as, extent)
-				  : as;
-		flat = i ? ex_op2(p, IN_floordiv, flat, extent) : flat;
-		as = i && !joined ? ex_op2(p, IN_floordiv, as, extent) : as;
+	for (int i = 0; i < f->n; i++)
+		it[i] = r->band->iter[f->of[i]];
+	iters_split(p, it, f->n, flat, pos);
+	iters_split(p, it, f->n, as, at);
+	for (int i = 0; i < f->n; i++) {
+		r->pos[f->of[i]] = pos[i];
+		r->as[f->of[i]] = !joined ? at[i] : i + 1 < f->n ? ex_int(p, CT_I64, 0) : as;
 	}
 }

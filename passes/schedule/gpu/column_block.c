@@ -69,14 +69,6 @@ static Expr *peel_of(const ColumnBlock *x, Expr *val)
 	return zero;
 }
 
-void column_points(ColumnBlock *x, const Stmt *s, Points *p)
-{
-	*p = (Points){.k = x->r->k, .ne = 1, .e[0] = row_placed(x->r, s->val[0])};
-	for (int i = s->red ? s->nband : 0; i < s->niters; i++)
-		if (!row_is_fixed(x->r, s->iter[i]))
-			points_add(p, s->iter[i]);
-}
-
 void column_sum(ColumnBlock *x, Stmt *s, const Points *p)
 {
 	Row *r = x->r;

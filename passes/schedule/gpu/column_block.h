@@ -37,9 +37,6 @@ typedef struct ColumnBlock {
 void column_local(ColumnBlock *x, const Stmt *s);
 /* Stores VAL to OUT[AT] for all of the block's points of the band, as PART of S. */
 void column_store(const ColumnBlock *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part);
-/* The points of S over those of its iterators that the stage does not fix, with S's value rewritten
- * in terms of the stage. None of the iterators are merged yet. */
-void column_points(ColumnBlock *x, const Stmt *s, Points *p);
 /* Emits reduction S over the one iterator of P. */
 void column_sum(ColumnBlock *x, Stmt *s, const Points *p);
 

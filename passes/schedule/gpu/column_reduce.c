@@ -208,7 +208,7 @@ static void sum(ColumnBlock *x, Stmt *s)
 	Points p;
 
 	place_rows(x, true);
-	column_points(x, s, &p);
+	p = row_free_points(x->r, s);
 	place_rows(x, false);
 	points_join(&p);
 	points_flatten(&p);

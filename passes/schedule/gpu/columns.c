@@ -92,11 +92,9 @@ static void place_columns(Columns *c)
  * points. */
 static bool over_terms(Columns *c, Stmt *s, Points *p)
 {
-	ExprPool *pool = c->x.r->b->p;
-	Expr *it;
 	Buf *out;
 
-	column_points(&c->x, s, p);
+	*p = row_free_points(c->x.r, s);
 	p->write = s->red ? NULL : row_write_index(c->x.r, s, 0, &out);
 	points_join(p);
 	points_flatten(p);
@@ -104,13 +102,7 @@ static bool over_terms(Columns *c, Stmt *s, Points *p)
 		c->term = l_iter(c->x.r->b, "i", p->it[0]->extent);
 	if (p->it[0]->extent != c->term->extent)
 		return false;
-	it = ex_iter(pool, c->term);
-	p->e[0] = ex_subst_iters(pool, p->e[0], p->it, &it, 1);
-	if (p->write)
-		p->write = ex_subst_iters(pool, p->write, p->it, &it, 1);
-	for (int i = 0; i < p->nat; i++)
-		p->at[i] = ex_subst_iters(pool, p->at[i], p->it, &it, 1);
-	p->it[0] = c->term;
+	points_rename(p, c->term);
 	return true;
 }
 

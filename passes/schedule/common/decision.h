@@ -107,45 +107,28 @@ typedef struct RowDecision {
 	StmtDecision *stmt; /* by Stmt.id */
 } RowDecision;
 
-/*
- * A decision for a GPU is a layout of the iteration domain. The iterators form groups, those of an
- * attention are q (rows), kv (keys), d (terms of a score) and e (columns of the result). Each group is
- * split into digits, outermost first, each of which lies at a place.
- */
-typedef enum GpuPlace {
-	GPU_GRID, /* a block for each digit; N is 0: as many as there are */
-	GPU_LOOP, /* likewise, one after the other */
-	GPU_WARP,
-	GPU_REG,
-	GPU_MMA /* inside of an instruction */
-} GpuPlace;
-
-typedef enum GpuGroup { GROUP_Q, GROUP_KV, GROUP_D, GROUP_E, GROUP_COUNT } GpuGroup;
-
-typedef struct Digit {
-	GpuGroup group;
-	GpuPlace at;
-	int64_t n;
-} Digit;
-
-/* An operand that a block stages in shared memory, in STAGES buffers. */
+/* The operands of an attention that a block stages in shared memory. */
 typedef enum GpuOperand { OPERAND_Q, OPERAND_K, OPERAND_V, OPERAND_COUNT } GpuOperand;
 
+/* An operand that is staged in STAGES buffers. */
 typedef struct Hold {
 	bool async; /* copied by cp.async; else through registers */
 	int stages;
 } Hold;
 
-enum { GPU_DIGITS = 16 };
-
+/* How blocks compute an attention. Rows are in fragments of MMA_ROWS. */
 typedef struct GpuDecision {
-	MmaKind mma[2]; /* the instructions of the two products */
-	Digit digit[GPU_DIGITS];
-	int ndigits;
-	Hold hold[OPERAND_COUNT];
+	MmaKind mma[2];            /* the instructions of the two products */
+	int warps, splits;         /* warps of a block for rows, and for keys */
+	int fragments;             /* of a warp */
+	int keys;                  /* of a step of a warp */
+	int terms, columns;        /* of a score, and of the result: whole instructions */
+	int stages;                /* buffers for keys and values */
+	int parts;                 /* of the keys, for blocks, at most */
+	bool async[OPERAND_COUNT]; /* copied by cp.async; else through registers */
 } GpuDecision;
 
-/* One of an attention: FEW, if it has digits, is for runs whose rows are at most those of one block. */
+/* One of an attention: FEW, if it has warps, is for runs whose rows are at most those of one block. */
 typedef struct GpuAttentionDecision {
 	GpuDecision all, few;
 } GpuAttentionDecision;
@@ -261,6 +244,11 @@ bool line_name(const char **p, char *name, StrBuf *why);
 /* A row of ir/loop/mma.def, and how operand NAME gets to shared memory: "k:async*2". */
 bool line_mma(const char **p, MmaKind *kind, StrBuf *why);
 bool line_hold(const char **p, const char *name, Hold *h, StrBuf *why);
+/* Digits of a GPU's decision: line_digit reads PLACE with a number from 1 to 1024, "warp4" for example; line_optional reads
+ * it if it is there, and else leaves *N; line_instruction reads "mma8", where N is 8. */
+bool line_digit(const char **p, const char *place, int *n, StrBuf *why);
+bool line_optional(const char **p, const char *place, int *n, StrBuf *why);
+bool line_instruction(const char **p, int n, StrBuf *why);
 void hold_print(StrBuf *b, const char *name, const Hold *h);
 /* Nothing is left. */
 bool line_end(const char *p, StrBuf *why);

@@ -146,17 +146,6 @@ bool attention_sums_weights(const GpuAttention *a, int i)
 	return true;
 }
 
-/* The product of the digits of GROUP at AT. */
-static int digits_at(const GpuDecision *d, GpuGroup group, GpuPlace at)
-{
-	int64_t n = 1;
-
-	for (int i = 0; i < d->ndigits; i++)
-		if (d->digit[i].group == group && d->digit[i].at == at)
-			n *= d->digit[i].n;
-	return (int)n;
-}
-
 bool gpu_attention_splits(const GpuAttention *a)
 {
 	return a->parts > 1 || a->splits > 1;
@@ -164,13 +153,13 @@ bool gpu_attention_splits(const GpuAttention *a)
 
 void gpu_attention_shape(GpuAttention *a, const GpuDecision *d)
 {
-	a->warps = digits_at(d, GROUP_Q, GPU_WARP);
-	a->splits = digits_at(d, GROUP_KV, GPU_WARP);
-	a->fragments = digits_at(d, GROUP_Q, GPU_REG);
-	a->rm = a->warps * a->fragments * digits_at(d, GROUP_Q, GPU_MMA);
+	a->warps = d->warps;
+	a->splits = d->splits;
+	a->fragments = d->fragments;
+	a->rm = a->warps * a->fragments * MMA_ROWS;
 	a->bm = a->rm * a->splits;
-	a->bn = digits_at(d, GROUP_KV, GPU_REG) * digits_at(d, GROUP_KV, GPU_MMA);
-	a->parts = digits_at(d, GROUP_KV, GPU_GRID);
+	a->bn = d->keys;
+	a->parts = d->parts;
 	a->shared = 0;
 	for (int i = 0; i < OPERAND_COUNT; i++) {
 		StagedOperand *o = &a->op[i];
@@ -178,7 +167,7 @@ void gpu_attention_shape(GpuAttention *a, const GpuDecision *d)
 				 : i == OPERAND_K ? a->bn
 						  : a->ep,
 			  term = i == OPERAND_V ? a->bn : a->dp,
-			  buffers = d->hold[i].stages * (i == OPERAND_Q ? 1 : a->splits);
+			  buffers = i == OPERAND_Q ? 1 : d->stages * a->splits;
 
 		o->rows = o->along ? side : term;
 		o->cols = o->along ? term : side;
@@ -187,36 +176,6 @@ void gpu_attention_shape(GpuAttention *a, const GpuDecision *d)
 		o->at = a->shared;
 		a->shared += round_up(buffers * o->rows * o->pitch, LINE);
 	}
-}
-
-static void add_digit(GpuDecision *d, GpuGroup group, GpuPlace at, int64_t n)
-{
-	d->digit[d->ndigits++] = (Digit){group, at, n};
-}
-
-GpuDecision gpu_attention_digits(const GpuAttention *a, const AttentionShape *s)
-{
-	const int k = a->mma[0] == MMA_FMA ? 8 : mma_info[a->mma[0]].k;
-	GpuDecision d = {.mma = {a->mma[0], a->mma[1]}};
-
-	add_digit(&d, GROUP_Q, GPU_GRID, 0);
-	add_digit(&d, GROUP_Q, GPU_WARP, s->warps);
-	add_digit(&d, GROUP_Q, GPU_REG, s->fragments);
-	add_digit(&d, GROUP_Q, GPU_MMA, MMA_ROWS);
-	if (s->parts > 1)
-		add_digit(&d, GROUP_KV, GPU_GRID, s->parts);
-	add_digit(&d, GROUP_KV, GPU_LOOP, 0);
-	if (s->splits > 1)
-		add_digit(&d, GROUP_KV, GPU_WARP, s->splits);
-	add_digit(&d, GROUP_KV, GPU_REG, s->keys / 8);
-	add_digit(&d, GROUP_KV, GPU_MMA, 8);
-	add_digit(&d, GROUP_D, GPU_REG, a->dp / k);
-	add_digit(&d, GROUP_D, GPU_MMA, k);
-	add_digit(&d, GROUP_E, GPU_REG, a->ep / 8);
-	add_digit(&d, GROUP_E, GPU_MMA, 8);
-	for (int i = 0; i < OPERAND_COUNT; i++)
-		d.hold[i] = (Hold){a->op[i].async, i == OPERAND_Q ? 1 : s->stages};
-	return d;
 }
 
 /* The scores depend on a mask with an element for each key. */

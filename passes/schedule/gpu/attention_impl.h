@@ -41,11 +41,6 @@ typedef struct GpuAttention {
 	int64_t shared;
 } GpuAttention;
 
-/* What a decision leaves open, apart from how operands are copied. */
-typedef struct AttentionShape {
-	int warps, splits, fragments, keys, stages, parts;
-} AttentionShape;
-
 /* A tree that is being built. */
 typedef struct AttentionEmit {
 	GpuAttention a;
@@ -87,9 +82,8 @@ typedef struct PlacedAt {
 /* Initialises A for K on T, but for what follows from a decision; false if K is not an attention of this
  * form. */
 bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k);
-/* Sets what follows from D, whose digits are as gpu_attention_digits makes them. */
+/* Sets what follows from D. */
 void gpu_attention_shape(GpuAttention *a, const GpuDecision *d);
-GpuDecision gpu_attention_digits(const GpuAttention *a, const AttentionShape *s);
 /* An estimate of the registers of a thread. */
 int gpu_attention_registers(const GpuAttention *a);
 /* Sum I is of the exponentials, which are the weights before they are rounded, and only divides results. Then

@@ -18,9 +18,6 @@
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static void print_variant(StrBuf *b, const ProductVariant *v)
 {
 	static const char *const names[] = {"a", "b"};
@@ -64,37 +61,12 @@ void gpu_product_print(StrBuf *b, Kernel *k, const Decision *d)
 	}
 }
 
-/* Reads a digit: PLACE with a number from 1 to 1024. */
-static bool read_digit(const char **p, const char *place, int *n, StrBuf *why)
-{
-	char word[MOST_NAME], *end;
-	const size_t len = strlen(place);
-	long v;
-
-	if (!line_name(p, word, why))
-		return false;
-	v = strncmp(word, place, len) ? 0 : strtol(word + len, &end, 10);
-	if (v < 1 || v > 1024 || *end)
-		return decision_refuse(why, "\"%s\" is not a digit %s with a number from 1 to 1024",
-				       word, place);
-	*n = (int)v;
-	return true;
-}
-
-static bool read_fixed(const char **p, int n, StrBuf *why)
-{
-	int v;
-
-	return read_digit(p, "mma", &v, why) &&
-	       (v == n || decision_refuse(why, "the instruction has mma%d here, not mma%d", n, v));
-}
-
 /* The digits of wgmma for rows and columns. */
 static bool read_groups(const char **p, BlockShape *s, StrBuf *why)
 {
-	if (!read_digit(p, "warpgroup", &s->wm, why) || !read_fixed(p, mma_info[s->kind].m, why) ||
-	    !line_expect(p, "n", why) || !line_expect(p, "grid", why) ||
-	    !read_digit(p, "mma", &s->bn, why))
+	if (!line_digit(p, "warpgroup", &s->wm, why) ||
+	    !line_instruction(p, mma_info[s->kind].m, why) || !line_expect(p, "n", why) ||
+	    !line_expect(p, "grid", why) || !line_digit(p, "mma", &s->bn, why))
 		return false;
 	if (s->bn % 8)
 		return decision_refuse(why, "%d columns are not a multiple of 8", s->bn);
@@ -106,10 +78,10 @@ static bool read_groups(const char **p, BlockShape *s, StrBuf *why)
 
 static bool read_warps(const char **p, BlockShape *s, StrBuf *why)
 {
-	if (!read_digit(p, "warp", &s->wm, why) || !read_digit(p, "reg", &s->bm, why) ||
-	    !read_fixed(p, MMA_ROWS, why) || !line_expect(p, "n", why) ||
-	    !line_expect(p, "grid", why) || !read_digit(p, "warp", &s->wn, why) ||
-	    !read_digit(p, "reg", &s->bn, why) || !read_fixed(p, 8, why))
+	if (!line_digit(p, "warp", &s->wm, why) || !line_digit(p, "reg", &s->bm, why) ||
+	    !line_instruction(p, MMA_ROWS, why) || !line_expect(p, "n", why) ||
+	    !line_expect(p, "grid", why) || !line_digit(p, "warp", &s->wn, why) ||
+	    !line_digit(p, "reg", &s->bn, why) || !line_instruction(p, 8, why))
 		return false;
 	s->bm *= s->wm * MMA_ROWS;
 	s->bn *= s->wn * 8;
@@ -128,9 +100,9 @@ static bool read_tile(const char **p, ProductVariant *v, StrBuf *why)
 	if (!line_expect(p, "m", why) || !line_expect(p, "grid", why) ||
 	    !(mma_is_wgmma(s->kind) ? read_groups : read_warps)(p, s, why) ||
 	    !line_expect(p, "k", why) || !line_expect(p, "loop", why) ||
-	    !read_digit(p, "reg", &s->bk, why) || !read_fixed(p, gemm_gpu_terms(s->kind), why) ||
-	    !line_expect(p, "stage", why) || !line_hold(p, "a", &hold[0], why) ||
-	    !line_hold(p, "b", &hold[1], why))
+	    !line_digit(p, "reg", &s->bk, why) ||
+	    !line_instruction(p, gemm_gpu_terms(s->kind), why) || !line_expect(p, "stage", why) ||
+	    !line_hold(p, "a", &hold[0], why) || !line_hold(p, "b", &hold[1], why))
 		return false;
 	if (hold[0].stages != hold[1].stages)
 		return decision_refuse(why,
@@ -141,11 +113,11 @@ static bool read_tile(const char **p, ProductVariant *v, StrBuf *why)
 	for (int i = 0; i < 2; i++)
 		v->async[i] = hold[i].async;
 	if (mma_is_wgmma(s->kind) && line_accept(p, "producers")) {
-		if (!read_digit(p, "", &s->producers, why))
+		if (!line_digit(p, "", &s->producers, why))
 			return false;
 		s->producers *= GROUP_WARPS * WARP_LANES;
 	}
-	return (!line_accept(p, "raster") || read_digit(p, "", &s->raster, why)) &&
+	return (!line_accept(p, "raster") || line_digit(p, "", &s->raster, why)) &&
 	       (!line_accept(p, "parts") || line_number(p, &v->parts, why));
 }
 

@@ -11,7 +11,7 @@ static TileNode *map_scores(AttentionEmit *e, Buf *to)
 {
 	TileNode *n = attention_op(e, TILE_MAP, to, &e->scores, e->bm, e->a.bn);
 
-	attention_write(e, n);
+	gpu_write(&e->b, n, n->to->rank);
 	return n;
 }
 
@@ -71,15 +71,12 @@ static void declare_shared(AttentionEmit *e, GpuOperand i, int buffers)
 	const int bytes = dtype_bytes(o->type), staged = i != OPERAND_Q;
 	const int64_t extent[] = {buffers, o->rows, o->cols};
 	TileLayout l = {.rank = 2 + staged};
-	LNode *n;
 
 	if (staged)
 		layout_add(&l, 0, AT_ADDRESS, buffers, 1, o->rows * o->pitch);
 	layout_add(&l, staged, AT_ADDRESS, o->rows, 1, o->pitch);
 	layout_add(&l, staged + 1, AT_ADDRESS, o->cols, 1, bytes);
-	n = gpu_tile(&e->b, names[i], o->type, extent + !staged, &l);
-	n->local.at = l_int(&e->b, o->at);
-	e->tile[i] = n->local.buf;
+	e->tile[i] = gpu_shared_tile(&e->b, names[i], o->type, extent + !staged, &l, o->at);
 }
 
 static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
@@ -95,9 +92,9 @@ static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
 	e->results = tile_sums(&(TileGrid){.wm = warps, .wn = 1}, e->bm, a->ep);
 	for (int i = 0; i < OPERAND_COUNT; i++)
 		declare_shared(e, (GpuOperand)i, i == OPERAND_Q ? 1 : d->stages * a->splits);
-	e->score = gpu_tile(&e->b, "s", DT_F32, scores, &e->scores)->local.buf;
+	e->score = gpu_tile(&e->b, "s", DT_F32, scores, &e->scores);
 	assert(layout_change(&e->scores, &weights) <= CHANGE_RENAME);
-	e->weight = gpu_tile(&e->b, "w", type, scores, &e->scores)->local.buf;
+	e->weight = gpu_tile(&e->b, "w", type, scores, &e->scores);
 	attention_declare_state(e);
 }
 
@@ -159,7 +156,7 @@ static TileNode *add_dot(AttentionEmit *e, Buf *to, int cols, int terms, MmaKind
 {
 	TileNode *n = attention_op(e, TILE_DOT, to, NULL, e->bm, cols);
 
-	attention_write(e, n);
+	gpu_write(&e->b, n, n->to->rank);
 	n->it[n->n++] = attention_iter(e, "c", terms);
 	n->mma = kind;
 	return n;
@@ -193,7 +190,7 @@ static void emit_maxima(AttentionEmit *e)
 
 	n->val = attention_at(e, n, e->most);
 	n = attention_op(e, TILE_FOLD, e->next, &e->scores, e->bm, e->a.bn);
-	attention_write(e, n);
+	gpu_write(&e->b, n, n->to->rank);
 	n->red = MONOID_max;
 	n->adds = true;
 	n->val = attention_at(e, n, e->score);
@@ -208,7 +205,7 @@ static void emit_sum(AttentionEmit *e, int i)
 
 	attention_scale(e, attention_map_rows(e, e->sum[i]));
 	n = attention_op(e, TILE_FOLD, e->sum[i], &e->scores, e->bm, e->a.bn);
-	attention_write(e, n);
+	gpu_write(&e->b, n, n->to->rank);
 	n->red = MONOID_sum;
 	n->adds = true;
 	if (weights)

@@ -103,7 +103,6 @@ TileNode *attention_op(AttentionEmit *e, TileOp op, Buf *to, const TileLayout *l
 Expr *attention_it(AttentionEmit *e, const TileNode *n, int i); /* iterator I of N */
 /* Element [it...] of tile B at the points of N. */
 Expr *attention_at(AttentionEmit *e, const TileNode *n, Buf *b);
-void attention_write(AttentionEmit *e, TileNode *n); /* N writes a tile at its points */
 /* Maps to TO over the rows, and over the results. */
 TileNode *attention_map_rows(AttentionEmit *e, Buf *to);
 TileNode *attention_map_results(AttentionEmit *e, Buf *to);

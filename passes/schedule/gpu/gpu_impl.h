@@ -135,8 +135,16 @@ int gpu_wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int 
 
 /* ---- tiles.c ---- */
 
-/* Declares a tile with layout L and these extents. */
-LNode *gpu_tile(LBuild *b, const char *name, DType t, const int64_t *extent, const TileLayout *l);
+/* Declares a tile with layout L and these extents, in registers; gpu_shared_tile in shared memory, from
+ * byte AT of the block's scratch on. */
+Buf *gpu_tile(LBuild *b, const char *name, DType t, const int64_t *extent, const TileLayout *l);
+Buf *gpu_shared_tile(LBuild *b, const char *name, DType t, const int64_t *extent,
+		     const TileLayout *l, int64_t at);
+/* An operation whose points are those of N iterators with these names and extents. gpu_add_op appends
+ * it; gpu_write lets it write to element [it...] of its tile, of RANK dims. */
+TileNode *gpu_op(LBuild *b, TileOp op, Buf *to, const char *const *names, const int *extent, int n);
+LNode *gpu_add_op(LBuild *b, TileNode *n);
+void gpu_write(LBuild *b, TileNode *n, int rank);
 /* D is a constant multiple of N. */
 bool gpu_is_multiple(const Dim *d, int64_t n);
 /* Operand NAME CAN be copied by cp.async, or need not be (ASYNC); else false, after WHY. */

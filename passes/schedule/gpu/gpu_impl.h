@@ -102,8 +102,6 @@ LNode *gpu_open_access(LBuild *b, Iter *it, Expr *lo, Expr *end, int vector, Exp
 /* E with the N loads OF replaced by loads of their copies. */
 Expr *gpu_from_copies(ExprPool *p, Expr *e, const Staged *of, int n);
 
-/* ---- hold.c ---- */
-
 /* How much of a temporary a stage holds, by dim: KEEP_NOT, or SIZE elements. */
 typedef struct Held {
 	Keep keep[MAX_RANK];

@@ -94,19 +94,9 @@ void ll_name(LlFn *f, Expr *e, const char *name)
 	ex_set_name(&f->names, f->arena, e, name);
 }
 
-int ll_enter(LlFn *f)
-{
-	return ex_enter(&f->names);
-}
-
-void ll_leave(LlFn *f, int mark)
-{
-	ex_leave(&f->names, mark);
-}
-
 void ll_forget(LlFn *f)
 {
-	ll_leave(f, 0);
+	ex_leave(&f->names, 0);
 }
 
 /* ---- Lazy selects ---- */
@@ -126,13 +116,13 @@ static const char *lazy_select(LlFn *f, Expr *e)
 	r = ll_expr(f, e->op.arg[0]);
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", r, arm[0], arm[1]);
 	for (int i = 0; i < 2; i++) {
-		int mark = ll_enter(f);
+		int mark = ex_enter(&f->names);
 
 		ll_begin(f, arm[i]);
 		value[i] = ll_expr(f, e->op.arg[i + 1]);
 		from[i] = f->block;
 		ll_put(f, "br label %%%s", join);
-		ll_leave(f, mark);
+		ex_leave(&f->names, mark);
 	}
 	ll_begin(f, join);
 	return ll_set(f, "phi %s [ %s, %%%s ], [ %s, %%%s ]", ll_ctype(e->ct), value[0], from[0],

@@ -317,12 +317,10 @@ void ll_columns(LlKernel *k, const LNode *n);
 
 /* ---- tile_ops.c ---- */
 
-/* Operation N on tiles (tile_ops.c). ll_tile_digits: the part of an index of dim DIM that follows from this
- * thread's lane and warp, an i64. */
+/* Operation N on tiles (tile_ops.c). */
 void ll_tile_op(LlKernel *k, const TileNode *n);
 /* BODY, of a stage with producers: those carry out their operations, and the other threads theirs. */
 void ll_tile_roles(LlKernel *k, const LNode *body);
-const char *ll_tile_digits(LlKernel *k, const TileLayout *l, int dim);
 
 /* ---- tile_dot.c ---- */
 

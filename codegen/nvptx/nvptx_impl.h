@@ -15,7 +15,7 @@ typedef struct LlLib LlLib;
 
 /*
  * A function while it is emitted. A value's name is valid in the block that computes it and in
- * the blocks that it dominates: ll_enter and ll_leave delimit that scope. ll_forget drops the names
+ * the blocks that it dominates. ll_forget drops the names
  * of expressions, since memory may have changed.
  */
 typedef struct LlFn {
@@ -80,8 +80,6 @@ const char *ll_call(LlFn *f, const char *name, const char *const *arg, int n);
 const char *ll_expr(LlFn *f, Expr *e);
 /* Makes NAME the value of E for the code that follows. */
 void ll_name(LlFn *f, Expr *e, const char *name);
-int ll_enter(LlFn *f);
-void ll_leave(LlFn *f, int mark);
 void ll_forget(LlFn *f);
 /* A constant in LLVM's syntax. */
 const char *ll_const(Arena *a, const Expr *e);

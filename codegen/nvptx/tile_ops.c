@@ -15,7 +15,8 @@ enum { MOST_AT_ONCE = 16 }; /* elements of one access */
 
 /* ---- Points ---- */
 
-const char *ll_tile_digits(LlKernel *k, const TileLayout *l, int dim)
+/* The part of an index of dim DIM that follows from this thread's lane and warp, an i64. */
+static const char *thread_digits(LlKernel *k, const TileLayout *l, int dim)
 {
 	LlFn *f = &k->f;
 	const char *sum = "0", *number[2] = {NULL, NULL};
@@ -60,7 +61,7 @@ static TilePoints open_points(LlKernel *k, const TileNode *n)
 
 	ll_forget(&k->f);
 	for (int d = 0; d < n->n; d++)
-		p.base[d] = ll_tile_digits(k, &n->points, d);
+		p.base[d] = thread_digits(k, &n->points, d);
 	return p;
 }
 

@@ -129,8 +129,6 @@ void attention_start(AttentionEmit *e);
 void attention_rescale(AttentionEmit *e);
 /* The points of N, which has what was summed, times the factor. */
 void attention_scale(AttentionEmit *e, TileNode *n);
-/* The shift of rows whose maximum is MOST at the points of N. */
-Expr *attention_shift(AttentionEmit *e, const TileNode *n, Buf *most);
 /* Stores the results of the form. */
 void attention_results(AttentionEmit *e);
 

@@ -190,7 +190,8 @@ void attention_start(AttentionEmit *e)
 	attention_map_results(e, e->result)->val = attention_number(e, 0);
 }
 
-Expr *attention_shift(AttentionEmit *e, const TileNode *n, Buf *most)
+/* The shift of rows whose maximum is MOST at the points of N. */
+static Expr *shift_of(AttentionEmit *e, const TileNode *n, Buf *most)
 {
 	PlacedAt x = {.e = e, .n = n, .most = most};
 
@@ -221,7 +222,7 @@ static Expr *is_hidden(AttentionEmit *e, Expr *most)
 static Expr *finite_shift(AttentionEmit *e, const TileNode *n, Buf *most)
 {
 	return ex_op3(e->p, IN_select, is_hidden(e, attention_at(e, n, most)),
-		      attention_number(e, 0), attention_shift(e, n, most));
+		      attention_number(e, 0), shift_of(e, n, most));
 }
 
 /* The selection is of the exponent: LLVM would branch around an exponential. */
@@ -230,7 +231,7 @@ Expr *attention_factor(AttentionEmit *e, const TileNode *n, Buf *was, Buf *is)
 	return ex_op1(e->p, IN_ex2,
 		      ex_op3(e->p, IN_select, is_hidden(e, attention_at(e, n, was)),
 			     attention_number(e, -INFINITY),
-			     power(e, attention_shift(e, n, was), finite_shift(e, n, is))));
+			     power(e, shift_of(e, n, was), finite_shift(e, n, is))));
 }
 
 Expr *attention_weight(AttentionEmit *e, const TileNode *n)
@@ -281,7 +282,7 @@ static void hide_rows(AttentionEmit *e)
 	n->val = ex_op3(e->p, IN_select,
 			ex_and(e->p, ex_op2(e->p, IN_gt, ex_dim(e->p, e->a.keys), l_int(&e->b, 0)),
 			       ex_and(e->p, is_hidden(e, attention_at(e, n, e->most)),
-				      is_hidden(e, attention_shift(e, n, e->most)))),
+				      is_hidden(e, shift_of(e, n, e->most)))),
 			attention_number(e, NAN), attention_number(e, 1));
 	for (int i = 0; i < f->nsums; i++)
 		attention_scale(e, attention_map_rows(e, e->sum[i]));

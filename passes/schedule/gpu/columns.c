@@ -26,7 +26,8 @@ enum {
 
 /* ---- What is taken ---- */
 
-bool columns_inner(const Row *r, const Stmt *s)
+/* S iterates over more than the band. */
+static bool is_inner(const Row *r, const Stmt *s)
 {
 	return s->niters > r->band->n;
 }
@@ -43,11 +44,11 @@ static bool takes(const Row *r)
 
 		if (s->guard || s->nwidx != s->out[0]->rank || row_packed(s) || s->update ||
 		    s->scan || s->ordered || s->nout != 1 || expr_can_fault(s->val[0]) ||
-		    (s->red && (monoid_info[s->red].n != 1 || s->nband != r->band->n ||
-				!columns_inner(r, s))))
+		    (s->red &&
+		     (monoid_info[s->red].n != 1 || s->nband != r->band->n || !is_inner(r, s))))
 			return false;
 		sums += s->red != MONOID_NONE;
-		inner = inner || (!s->red && columns_inner(r, s));
+		inner = inner || (!s->red && is_inner(r, s));
 	}
 	return sums && (inner || sums > 1);
 }
@@ -115,7 +116,7 @@ static bool look(Columns *c)
 	for (int i = r->first; i <= r->last; i++) {
 		Stmt *s = r->k->stmts.at[i];
 
-		if (!columns_inner(r, s))
+		if (!is_inner(r, s))
 			continue;
 		row_begin(r, s);
 		c->at = i;
@@ -334,9 +335,9 @@ bool gpu_columns(Row *r, const Gpu *gpu, int along)
 
 		row_begin(r, s);
 		c.at = i;
-		if (s->red || !columns_inner(r, s))
+		if (s->red || !is_inner(r, s))
 			column_local(&c.x, s);
-		if (columns_inner(r, s)) {
+		if (is_inner(r, s)) {
 			inner_stmt(&c, s);
 			continue;
 		}

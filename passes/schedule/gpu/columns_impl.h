@@ -82,11 +82,6 @@ void column_store(const ColumnBlock *x, Stmt *s, Buf *out, Expr *at, Expr *val, 
 /* Emits reduction S over the one iterator of P. */
 void column_sum(ColumnBlock *x, Stmt *s, const Points *p);
 
-/* ---- columns.c ---- */
-
-/* S iterates over more than the band. */
-bool columns_inner(const Row *r, const Stmt *s);
-
 /* ---- columns_staged.c ---- */
 
 /* AT is contiguous along the columns and differs from term to term. Notes the alignment of its

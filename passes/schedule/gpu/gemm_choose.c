@@ -163,11 +163,6 @@ static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 	       COMMON + (paired ? PAIRED : 0);
 }
 
-static double larger(double a, double b)
-{
-	return a > b ? a : b;
-}
-
 static double blocks_along(double n, int block)
 {
 	return (double)(((int64_t)n + block - 1) / block);
@@ -261,9 +256,9 @@ static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
  * not. */
 static double together(const BlockShape *s, const Work *w, double n)
 {
-	const double slow = n * larger(1, busy(s) / (n * s->wm * s->wn)), math = slow * w->math,
+	const double slow = n * fmax(1, busy(s) / (n * s->wm * s->wn)), math = slow * w->math,
 		     shared = slow * w->shared, issue = slow * w->issue, l2 = n * w->l2,
-		     slowest = larger(larger(math, l2), larger(shared, issue));
+		     slowest = fmax(fmax(math, l2), fmax(shared, issue));
 
 	return slowest + OVERLAP * (math + l2 + shared + issue - slowest) + n * w->out + EDGES;
 }
@@ -278,7 +273,7 @@ static double room_for(const GpuGemm *g, const BlockShape *s)
 		     room = floor(gpu->shared / (double)(gemm_gpu_shared(g, s) + GPU_DRIVER)),
 		     fit = floor(gpu->registers / (registers * threads));
 
-	return larger(1, fit < room ? fit : room);
+	return fmax(1, fit < room ? fit : room);
 }
 
 /* Seconds, without what all candidates have in common. If sizes are unknown, the sum over several
@@ -375,7 +370,8 @@ bool gemm_gpu_possible(const GpuGemm *g, const BlockShape *s, StrBuf *why)
 	return false;
 }
 
-int gemm_gpu_raster(const GpuGemm *g, int bm)
+/* The raster for tiles of BM rows. */
+static int raster_of(const GpuGemm *g, int bm)
 {
 	enum { RASTER = 8 };
 	int64_t n;
@@ -406,7 +402,7 @@ static double next_cost(const GpuGemm *g, const double size[4], const BlockShape
 		while (!want && s->stages > 2 &&
 		       gemm_gpu_shared(g, s) + GPU_DRIVER > g->g.t->gpu->block_shared)
 			s->stages--;
-		s->raster = gemm_gpu_raster(g, s->bm);
+		s->raster = raster_of(g, s->bm);
 		if (gemm_gpu_possible(g, s, NULL))
 			return cost(g, s, size);
 	}

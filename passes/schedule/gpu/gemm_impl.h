@@ -63,8 +63,6 @@ bool gemm_gpu_possible(const GpuGemm *g, const BlockShape *s, StrBuf *why);
 double gemm_gpu_next(const GpuGemm *g, const double size[4], BlockShape *s, int *at);
 /* The terms of an instruction of KIND. */
 int gemm_gpu_terms(MmaKind kind);
-/* The raster for tiles of BM rows. */
-int gemm_gpu_raster(const GpuGemm *g, int bm);
 /* The iterator along which the sum may be split, *ALONG, and its points; an unknown number counts
  * as N. 0: none. */
 int64_t gemm_gpu_longest(const GpuGemm *g, double n, Iter **along);

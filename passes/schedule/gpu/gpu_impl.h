@@ -227,11 +227,22 @@ bool gpu_small_panels(Row *r, int along);
 
 /* ---- group_bulk.c ---- */
 
-/* The number of elements that each iteration of a stage accesses at AT, where these are contiguous
- * and follow those of the iteration before: a[i][j] with i in SPLIT and j < 10 gives 10. SPLIT are
- * the N iterators of the stage. Null: the access has another form, or AT is null. 0: all iterations
- * access the same element. */
-Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n);
+/* The buffers that R's statements access, as candidates for bulk copies by a stage over the N iterators
+ * SPLIT. Members `each` are the elements of an iteration; null: the buffer is not copied. */
+typedef struct BulkCandidates {
+	Row *r;
+	Iter *const *split;
+	int n;
+	VEC(BulkCopy) bulk;
+	/* buffers that are read at every point, so that all elements of a bulk copy exist */
+	VEC(const Buf *) read;
+} BulkCandidates;
+/* Notes an access of B at AT (null: the elements are not known); the loads of E, which may be null
+ * (ALWAYS: E is evaluated at every point). gpu_bulk_done drops buffers that only some points read:
+ * they may be shorter than the rows. */
+void gpu_bulk_access(BulkCandidates *f, Buf *b, Expr *at, bool written);
+void gpu_bulk_loads(BulkCandidates *f, Expr *e, bool always);
+void gpu_bulk_done(BulkCandidates *f);
 
 /* ---- stencil.c ---- */
 

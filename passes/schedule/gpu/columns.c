@@ -2,7 +2,7 @@
 /*
  * Several column reductions in one block: a softmax or a norm over an axis that is not the
  * innermost one. The statements reduce across memory more than once, or read again the elements
- * that they reduced. A block has adjacent columns, as in passes/schedule/gpu/column_reduce.c.
+ * that they reduced. A block has adjacent columns, as in passes/schedule/gpu/columns_reduce.c.
  * Inputs that several statements read are fetched to shared memory once, and temporaries between
  * the statements live there. Each loop over a block's elements is contiguous along the columns.
  * Where rows of columns begin within a sector, the loop is peeled to a sector's boundary: adjacent

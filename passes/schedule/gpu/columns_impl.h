@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of columns share. A block has adjacent columns, whose terms its threads share out:
- * column_reduce.c has one reduction, columns.c several and the statements between them,
+ * columns_reduce.c has one reduction, columns.c several and the statements between them,
  * columns_staged.c the buffers that a block holds in shared memory, columns_loop.c the loops over its
  * elements.
  */
@@ -72,7 +72,7 @@ typedef struct Columns {
 	int64_t begins;
 } Columns;
 
-/* ---- column_reduce.c ---- */
+/* ---- columns_reduce.c ---- */
 
 /* Makes the temporary that S writes at points of the band a local of the block, if shared memory is
  * left for it. */

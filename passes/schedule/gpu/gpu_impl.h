@@ -205,10 +205,10 @@ Dim *gpu_transpose_length(const Stmt *s, Points *p);
  * it is not one. */
 bool gpu_transpose(LBuild *b, Stmt *s, Points *p);
 
-/* ---- column_reduce.c ---- */
+/* ---- columns_reduce.c ---- */
 
 /* Schedules the statements of R as a column reduction: memory is contiguous along band iterator
- * ALONG, and the reduced iterator strides through it (passes/schedule/gpu/column_reduce.c). False
+ * ALONG, and the reduced iterator strides through it (passes/schedule/gpu/columns_reduce.c). False
  * if they are no such reduction. */
 bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skinny);
 

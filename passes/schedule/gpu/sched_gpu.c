@@ -6,7 +6,7 @@
  *   map               statements that store each element once (map.c)
  *   transpose         maps whose loads are contiguous along other iterators than their store
  *                     (transpose.c)
- *   column reduction  a reduction across memory, and the maps that follow it (column_reduce.c)
+ *   column reduction  a reduction across memory, and the maps that follow it (columns_reduce.c)
  *   columns           several column reductions over the same elements: a softmax over an outer
  *                     axis (columns.c)
  *   stencil           short sums whose terms adjacent points share: depthwise convolutions, pools

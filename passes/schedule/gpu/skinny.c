@@ -2,7 +2,7 @@
 /*
  * Skinny products on GPUs: matrix products of few rows (GEMV). Their cost is that of reading the
  * matrix, so the thread that reads a part of the matrix computes all rows with it: a block of
- * columns (passes/schedule/gpu/column_reduce.c), or a thread group with a row of the matrix
+ * columns (passes/schedule/gpu/columns_reduce.c), or a thread group with a row of the matrix
  * (passes/schedule/gpu/group.c). The number of rows need not be known when compiling; a variant's
  * guard says that they are few. Matrices in the order of fragments are read by tiles (gemm_choose.c).
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chooses the tile of a contraction on a GPU by an analytic model of the target. The time of a
- * block is that of its arithmetic, its traffic from L2, its reads of shared memory and its
- * instructions, of which the slowest counts most. The time of the product follows from how many
+ * block is that of its arithmetic, its traffic from L2, for which it waits at least as its pipeline
+ * has few loads in flight, its reads of shared memory and its instructions, of which the slowest counts
+ * most. The time of the product follows from how many
  * blocks an SM runs at once, how many waves of blocks there are, and a penalty where an SM has few
  * warps. For sizes that are not known it is the sum over several assumed sizes.
  *
@@ -57,6 +58,7 @@ static const double ISSUES = 128;  /* thread instructions per SM and clock: 4 wa
  * where its index in the operand, or whether it exists, is computed in each round: counted in
  * PTX. */
 static const double ISSUE_COPIED = 4, ISSUE_MOVED = 8, ISSUE_PLACE = 14;
+static const double LATENCY = 4e-7; /* seconds until a load from memory arrives: about 500 clocks */
 static const double EDGES = 2e-6; /* seconds for the first loads and last stores: an estimate */
 /* seconds until the last block of a tile has counted itself and the first partial sums arrive: an
  * estimate */
@@ -217,6 +219,7 @@ static double l2_rate(const Gpu *gpu)
 /* Seconds of each resource for one block, if the SM did nothing else. */
 typedef struct Work {
 	double math, l2, shared, issue, out;
+	double wait; /* for loads, however many blocks there are: so many bytes are in flight */
 } Work;
 
 /* Instructions of a block to fill O's tiles: SIDE by all K terms. */
@@ -247,6 +250,7 @@ static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
 	return (Work){.math = 2.0 * s->bm * s->bn * k / rate * wide,
 		      .l2 = (s->bm + s->bn) * k * bytes / l2_rate(gpu),
 		      .shared = read * k * bytes / (SHARED_BYTES * clock_of(gpu)),
+		      .wait = k / s->bk / (s->stages - 1) * LATENCY,
 		      .issue = issues / (ISSUES * clock_of(gpu)),
 		      .out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / gpu->sms)};
 }
@@ -257,7 +261,8 @@ static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
 static double together(const BlockShape *s, const Work *w, double n)
 {
 	const double slow = n * fmax(1, busy(s) / (n * s->wm * s->wn)), math = slow * w->math,
-		     shared = slow * w->shared, issue = slow * w->issue, l2 = n * w->l2,
+		     shared = slow * w->shared, issue = slow * w->issue,
+		     l2 = fmax(n * w->l2, w->wait),
 		     slowest = fmax(fmax(math, l2), fmax(shared, issue));
 
 	return slowest + OVERLAP * (math + l2 + shared + issue - slowest) + n * w->out + EDGES;

@@ -406,23 +406,30 @@ static void sync(GpuGemm *gg, TileSync kind)
 	gpu_add_op(&gg->g.b, gpu_op(&gg->g.b, TILE_SYNC, NULL, NULL, NULL, 0))->op->sync = kind;
 }
 
+/* The parts of the sums of G, from the first one on. Vectors are contiguous along the rows of the
+ * staging buffer; along its columns if it is column-major. */
+static StagedSums staged_sums(GpuGemm *gg)
+{
+	const Contraction *c = &gg->g.p.c;
+	const bool down = gg->by_columns;
+	const int vector = result_chunk(&gg->g, down ? c->m[c->nm - 1] : c->n[c->nn - 1]);
+
+	return (StagedSums){.rows = MMA_ROWS * gg->s.wm,
+			    .down = down,
+			    .mv = down ? vector : 1,
+			    .nv = down ? 1 : vector};
+}
+
 /* The epilogue: stages the sums in shared memory part by part, and stores the results from there.
- * The memory is that of the operands' tiles. Vectors are contiguous along the rows of the staging
- * buffer; along its columns if it is column-major. */
+ * The memory is that of the operands' tiles. */
 static void emit_parts(GpuGemm *gg)
 {
 	Gemm *g = &gg->g;
 	const BlockShape *s = &gg->s;
-	const bool down = gg->by_columns;
-	const int rows = MMA_ROWS * s->wm, parts = s->bm / rows,
-		  vector = result_chunk(g,
-					down ? g->p.c.m[g->p.c.nm - 1] : g->p.c.n[g->p.c.nn - 1]),
-		  side[] = {down ? s->bn : rows, down ? rows : s->bn};
-	const int64_t extent[] = {side[0], side[1]};
+	StagedSums st = staged_sums(gg);
+	const int64_t extent[] = {st.down ? s->bn : st.rows, st.down ? st.rows : s->bn};
 	const DType t = ctype_dtype(g->p.c.ct);
-	const int bytes = dtype_bytes(t);
-	StagedSums st = {
-		.rows = rows, .down = down, .mv = down ? vector : 1, .nv = down ? 1 : vector};
+	const int bytes = dtype_bytes(t), parts = s->bm / st.rows;
 	TileLayout l = {.rank = 2};
 
 	layout_add(&l, 0, AT_ADDRESS, extent[0], 1, (int64_t)gemm_gpu_staged_row(gg, s) * bytes);
@@ -688,17 +695,12 @@ static void emit_whole(GpuGemm *gg, const GpuGemm *part)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
-	const BlockShape *s = &gg->s;
-	const bool down = gg->by_columns;
-	const int rows = MMA_ROWS * s->wm, vector = result_chunk(g, down ? g->p.c.m[g->p.c.nm - 1]
-									 : g->p.c.n[g->p.c.nn - 1]);
-	StagedSums st = {
-		.rows = rows, .down = down, .mv = down ? vector : 1, .nv = down ? 1 : vector};
+	StagedSums st = staged_sums(gg);
 	Iter *tile = l_iter(b, "tile",
 			    dim_floordiv(g->p.k->ctx, b->stage->extent, part->slice->extent));
 	LNode *last = l_loop(b, LOOP_LAST, tile, l_int(b, 0), ex_dim(b->p, part->slice->extent), 1);
 	split_blocks(gg, ex_iter(b->p, tile));
-	for (; st.number < s->bm / rows; st.number++) {
+	for (; st.number < gg->s.bm / st.rows; st.number++) {
 		declare_whole(gg, &st);
 		add_slices(gg, &st);
 		emit_results(gg, &st);

@@ -281,9 +281,6 @@ typedef struct LlLoop {
  * defines it. */
 #define LL_LOOP_ONCE ", !llvm.loop !1"
 
-
-/* ---- Shared tiles ---- */
-
 /* Emits N and its siblings. */
 void ll_nodes(LlKernel *k, const LNode *n);
 /* Opens a block that runs where COND holds. Pass the result to ll_close_if (null: nothing was

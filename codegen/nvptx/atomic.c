@@ -67,13 +67,7 @@ static const char *register_of(DType t)
 /* Bitcasts CODE from TYPE to AS. */
 static const char *as_bits(LlFn *f, const char *code, const char *type, const char *as)
 {
-	const char *r;
-
-	if (!strcmp(type, as))
-		return code;
-	r = ll_new(f);
-	ll_put(f, "%s = bitcast %s %s to %s", r, type, code, as);
-	return r;
+	return strcmp(type, as) ? ll_set(f, "bitcast %s %s to %s", type, code, as) : code;
 }
 
 /* An element in memory that is updated atomically. */
@@ -109,30 +103,30 @@ static const char *combined(const Cell *c, const char *old, const char *val)
 static void swap(const Cell *c, const char *val)
 {
 	LlFn *f = &c->k->f;
-	const char *slot = ll_slot(c->k, c->bits, 0), *old = ll_new(f), *seen = ll_new(f),
-		   *now = ll_new(f), *same = ll_new(f), *won = ll_new(f);
+	const char *slot = ll_slot(c->k, c->bits, 0), *old, *now, *made,
+		   *seen = ll_set(f,
+				  "call %s asm sideeffect \"ld.relaxed.gpu.global.b%d $0, [$1];\", "
+				  "\"=%s,l,~{memory}\"(i64 %s)",
+				  c->bits, c->nbits, c->reg, c->at);
 	const char *retry = ll_label(f, "again"), *try = ll_label(f, "try"),
-		   *done = ll_label(f, "done"), *made;
+		   *done = ll_label(f, "done");
 
-	ll_put(f,
-	       "%s = call %s asm sideeffect \"ld.relaxed.gpu.global.b%d $0, [$1];\", "
-	       "\"=%s,l,~{memory}\"(i64 %s)",
-	       seen, c->bits, c->nbits, c->reg, c->at);
 	ll_put(f, "store %s %s, ptr %s", c->bits, seen, slot);
 	ll_put(f, "br label %%%s", retry);
 	ll_begin(f, retry);
-	ll_put(f, "%s = load %s, ptr %s", old, c->bits, slot);
+	old = ll_set(f, "load %s, ptr %s", c->bits, slot);
 	made = combined(c, old, val);
-	ll_put(f, "%s = icmp eq %s %s, %s", same, c->bits, made, old);
-	ll_put(f, "br i1 %s, label %%%s, label %%%s", same, done, try);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s",
+	       ll_set(f, "icmp eq %s %s, %s", c->bits, made, old), done, try);
 	ll_begin(f, try);
-	ll_put(f,
-	       "%s = call %s asm sideeffect \"atom.relaxed.gpu.global.cas.b%d $0, [$1], $2, $3;\", "
-	       "\"=%s,l,%s,%s,~{memory}\"(i64 %s, %s %s, %s %s)",
-	       now, c->bits, c->nbits, c->reg, c->reg, c->reg, c->at, c->bits, old, c->bits, made);
+	now = ll_set(
+		f,
+		"call %s asm sideeffect \"atom.relaxed.gpu.global.cas.b%d $0, [$1], $2, $3;\", "
+		"\"=%s,l,%s,%s,~{memory}\"(i64 %s, %s %s, %s %s)",
+		c->bits, c->nbits, c->reg, c->reg, c->reg, c->at, c->bits, old, c->bits, made);
 	ll_put(f, "store %s %s, ptr %s", c->bits, now, slot);
-	ll_put(f, "%s = icmp eq %s %s, %s", won, c->bits, now, old);
-	ll_put(f, "br i1 %s, label %%%s, label %%%s", won, done, retry);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s",
+	       ll_set(f, "icmp eq %s %s, %s", c->bits, now, old), done, retry);
 	ll_begin(f, done);
 }
 
@@ -153,12 +147,11 @@ static void native_or_swap(const Cell *c, const Native *n, const char *val)
 	LlFn *f = &c->k->f;
 	const DType t = c->n->store.buf[0]->dtype;
 	const char *code = ll_encoded(c->k, t, val),
-		   *bits = as_bits(f, code, ll_stored(t), c->bits), *magnitude = ll_new(f),
-		   *exact = ll_new(f), *one = ll_label(f, "native"), *other = ll_label(f, "swap"),
+		   *bits = as_bits(f, code, ll_stored(t), c->bits), *exact,
+		   *one = ll_label(f, "native"), *other = ll_label(f, "swap"),
 		   *done = ll_label(f, "done");
 
-	ll_put(f, "%s = and i32 %s, %d", magnitude, bits, INT32_MAX);
-	ll_put(f, "%s = icmp uge i32 %s, %u", exact, magnitude, n->least);
+	exact = ll_op(f, "icmp uge i32", ll_op(f, "and i32", bits, INT32_MAX), n->least);
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", exact, one, other);
 	ll_begin(f, one);
 	native(c, n, code);
@@ -189,8 +182,7 @@ void ll_atomic(LlKernel *k, const LNode *n)
 	guard = n->store.guard ? ll_open_if(k, ll_expr(f, n->store.guard)) : NULL;
 	val = ll_expr(f, n->store.val[0]);
 	at = ll_pointer(k, n->store.buf[0], ll_expr(f, n->store.idx), 1, true, &type);
-	c.at = ll_new(f);
-	ll_put(f, "%s = ptrtoint %s %s to i64", c.at, type, at);
+	c.at = ll_set(f, "ptrtoint %s %s to i64", type, at);
 	if (native_op && native_op->least)
 		native_or_swap(&c, native_op, val);
 	else if (native_op)

@@ -26,25 +26,18 @@ static const char *iterations(LlKernel *k, int groups)
 {
 	LlFn *f = &k->f;
 	Ctx *c = f->g->ctx;
-	const char *left, *less, *r;
+	const char *left;
 
 	if (dim_multiple(c, k->stage->extent, groups))
-		return arena_printf(f->arena, "%d", groups);
-	left = ll_new(f);
-	less = ll_new(f);
-	r = ll_new(f);
-	ll_put(f, "%s = sub nsw i64 %s, %%first", left, ll_dim(k, k->stage->extent));
-	ll_put(f, "%s = icmp slt i64 %s, %d", less, left, groups);
-	ll_put(f, "%s = select i1 %s, i64 %s, i64 %d", r, less, left, groups);
-	return r;
+		return ll_number(f, groups);
+	left = ll_set(f, "sub nsw i64 %s, %%first", ll_dim(k, k->stage->extent));
+	return ll_set(f, "select i1 %s, i64 %s, i64 %d", ll_op(f, "icmp slt i64", left, groups),
+		      left, groups);
 }
 
 static const char *times(LlKernel *k, const char *x, Dim *each)
 {
-	const char *r = ll_new(&k->f);
-
-	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %s", r, x, ll_dim(k, each));
-	return r;
+	return ll_set(&k->f, "mul nuw nsw i64 %s, %s", x, ll_dim(k, each));
 }
 
 static BlockBulk part_of(LlKernel *k, const BulkCopy *s)
@@ -68,19 +61,16 @@ static BlockBulk part_of(LlKernel *k, const BulkCopy *s)
 static void move(const BlockBulk *p, const char *type, int align, const char *at)
 {
 	LlFn *f = &p->k->f;
-	const char *stored = ll_stored(p->s->buf->dtype), *in = ll_new(f), *in_shared = ll_new(f),
-		   *in_global = ll_new(f), *all = ll_new(f);
+	const char *stored = ll_stored(p->s->buf->dtype), *in, *in_shared, *in_global, *all;
 	const bool out = p->s->written;
 
 	ll_access(p->k, (MemAccess){.memory = p->shared, .to = 1, .write = !out});
 	ll_access(p->k, (MemAccess){.memory = p->s->buf, .to = 1, .write = out});
-	ll_put(f, "%s = add nuw nsw i64 %s, %s", in, p->first, at);
-	ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", in_shared, stored,
-	       p->shared, at);
-	ll_put(f, "%s = getelementptr %s, ptr addrspace(1) %s, i64 %s", in_global, stored,
-	       ll_buf_name(p->k, p->s->buf), in);
-	ll_put(f, "%s = load %s, ptr addrspace(%d) %s, align %d", all, type, out ? 3 : 1,
-	       out ? in_shared : in_global, align);
+	in = ll_set(f, "add nuw nsw i64 %s, %s", p->first, at);
+	in_shared = ll_gep(f, stored, 3, p->shared, at);
+	in_global = ll_gep(f, stored, 1, ll_buf_name(p->k, p->s->buf), in);
+	all = ll_set(f, "load %s, ptr addrspace(%d) %s, align %d", type, out ? 3 : 1,
+		     out ? in_shared : in_global, align);
 	ll_put(f, "store %s %s, ptr addrspace(%d) %s, align %d", type, all, out ? 1 : 3,
 	       out ? in_global : in_shared, align);
 }
@@ -107,9 +97,9 @@ static void move_rest(const BlockBulk *p, int values, const char *whole)
 {
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
-	const char *from = ll_op(f, "mul nuw nsw i64", whole, values), *at = ll_new(f), *after;
+	const char *from = ll_op(f, "mul nuw nsw i64", whole, values),
+		   *at = ll_set(f, "add nuw nsw i64 %s, %%tid", from), *after;
 
-	ll_put(f, "%s = add nuw nsw i64 %s, %%tid", at, from);
 	after = ll_open_if_in(k, at, NULL, p->count);
 	move(p, ll_stored(p->s->buf->dtype), dtype_bytes(p->s->buf->dtype), at);
 	ll_close_if(k, after);

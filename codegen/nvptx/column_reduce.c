@@ -8,19 +8,11 @@
  * If rows are not aligned to sectors, each warp takes the rows that begin at the same offset in a
  * sector, and all of their columns. Its first lane begins at the sector's boundary, and each lane
  * has every 32nd column.
- *
- * If the matrix is in the order of fragments, all warps have all columns. Lane 4 g + t has columns
- * g, g + 8 and so on. Of the terms of half a block, a lane has those that its registers hold: with
- * E elements per register, terms t E to t E + E - 1, and the same plus 4 E.
  */
 #include "codegen/nvptx/kernel.h"
 
 #include <assert.h>
 #include <string.h>
-
-/* the most blocks of columns of a thread, and the most columns: in the order of fragments each
- * block gives a thread two */
-enum { MOST_BLOCKS = COLUMN_BLOCKS, MOST_COLUMNS = 2 * MOST_BLOCKS };
 
 typedef struct ColumnsEmitter {
 	LlKernel *k;
@@ -28,24 +20,16 @@ typedef struct ColumnsEmitter {
 	const ColumnReduction *f;
 	/* columns of a thread; threads along the columns, if these are contiguous in memory */
 	int vector, lanes;
-	int step; /* distance between its columns */
-	/* lanes with the same columns differ only in bits FROM..TO-1 of their numbers, which are
-	 * powers of two */
-	int from, to;
+	int step;    /* distance between its columns */
 	Buf **state; /* states, by row, then by column of the thread */
 	CType ct;
-	int words;      /* registers for the operands of a term, or of a half block's terms */
+	int words;      /* registers for the operands of a term */
 	const char *j0; /* the thread's first column */
 	/* i1, if rows are not aligned: whether the thread's column exists; if it does not, COL is
 	 * another column, which is read instead */
-	const char *in[MOST_COLUMNS];
+	const char *in[COLUMN_BLOCKS], *col[COLUMN_BLOCKS];
 	/* i1: at least one lane of the warp has the last of these columns; null: always */
 	const char *any;
-	/* for a matrix in the order of fragments: */
-	Expr *load;
-	int reg;                      /* elements of a register */
-	const char *term;             /* i64: the lane's first term in half a block */
-	const char *col[MOST_BLOCKS]; /* i64: the lane's first column in each block of columns */
 } ColumnsEmitter;
 
 /* Adds the term at index AT of the reduced iterator to each state. */
@@ -65,7 +49,7 @@ static void terms(void *arg, const char *at)
 	for (int m = 0; m < g->f->rows; m++)
 		for (int v = 0; v < g->vector; v++) {
 			ll_vector_element(&p, g->j0, v);
-			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
+			ll_bind(k, g->f->row, ll_number(&k->f, m));
 			ll_step(k, g->n, &g->state[m * g->vector + v], zero);
 		}
 	ll_forget(&k->f);
@@ -92,110 +76,10 @@ static void peeled_terms(void *arg, const char *at)
 	ll_forget(&k->f);
 }
 
-/* ---- The order of fragments ---- */
-
-/* Loads the lane's 16 bytes of columns COL and COL + 8, from term K0 on. */
-static const char *lane_bytes(ColumnsEmitter *g, const char *k0, const char *col)
+/* COND ? A : B. */
+static const char *choose(LlFn *f, const char *cond, const char *a, const char *b)
 {
-	LlKernel *k = g->k;
-	const char *v = ll_new(&k->f), *type, *at;
-
-	ll_forget(&k->f);
-	ll_bind(k, g->n->range.var, k0);
-	ll_bind(k, g->f->col, col);
-	at = ll_pointer(k, g->f->lanes, ll_expr(&k->f, g->load->load.idx[0]), 4 * g->reg, false,
-			&type);
-	ll_put(&k->f, "%s = load <%d x %s>, %s %s, align 16", v, 4 * g->reg,
-	       ll_stored(g->f->lanes->dtype), type, at);
-	return v;
-}
-
-/* Adds term LO + V, which P fetched, to the state of column C of the thread and row M. ELEM
- * says which of the loaded elements ALL is the matrix's. */
-static void lane_term(ColumnsEmitter *g, LlVector *p, const char *lo, int v, int m, int c,
-		      const char *all, int elem)
-{
-	LlKernel *k = g->k;
-	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
-	const DType t = g->f->lanes->dtype;
-	const char *code = ll_new(&k->f);
-
-	ll_vector_element(p, lo, v);
-	ll_bind(k, g->f->col, ll_plus(&k->f, g->j0, c * g->step));
-	ll_put(&k->f, "%s = extractelement <%d x %s> %s, i32 %d", code, 4 * g->reg, ll_stored(t),
-	       all, elem);
-	ll_name(&k->f, g->load, ll_decoded(k, t, code));
-	ll_step(k, g->n, &g->state[m * g->vector + c], zero);
-}
-
-/* Adds the lane's terms of the half block that begins at AT. A lane has four registers: for either
- * column, the first and the last terms. */
-static void lane_terms(void *arg, const char *at)
-{
-	ColumnsEmitter *g = arg;
-	LlKernel *k = g->k;
-	const char *k0 = ll_new(&k->f), *all[MOST_BLOCKS];
-
-	ll_put(&k->f, "%s = add nuw nsw i64 %s, %s", k0, at, g->term);
-	for (int b = 0; b < g->vector / 2; b++)
-		all[b] = lane_bytes(g, k0, g->col[b]);
-	for (int m = 0; m < g->f->rows; m++)
-		for (int half = 0; half < 2; half++) {
-			const char *lo = ll_plus(&k->f, k0, half * 4 * g->reg);
-			LlVector p = {.k = k, .var = g->n->range.var, .vector = g->reg, .kept = -1};
-
-			ll_forget(&k->f);
-			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
-			if (g->reg > 1)
-				ll_vector_find(&p, g->n->store.val[0]);
-			ll_vector_fetch(&p, lo);
-			for (int v = 0; v < g->reg; v++)
-				for (int c = 0; c < g->vector; c++)
-					lane_term(g, &p, lo, v, m, c, all[c / 2],
-						  (2 * (c % 2) + half) * g->reg + v);
-		}
-	ll_forget(&k->f);
-}
-
-/* Computes the lane's columns. In a block where the lane's column does not exist, the lane
- * reads its own first column again. */
-static void find_columns(ColumnsEmitter *g)
-{
-	LlKernel *k = g->k;
-
-	for (int b = 0; b < g->vector / 2; b++) {
-		const char *col = ll_plus(&k->f, g->j0, b * MMA_ROWS), *is;
-
-		g->col[b] = col;
-		if (!b || !g->n->store.guard)
-			continue;
-		ll_forget(&k->f);
-		ll_bind(k, g->f->col, col);
-		is = ll_expr(&k->f, g->n->store.guard);
-		g->col[b] = ll_new(&k->f);
-		ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", g->col[b], is, col, g->j0);
-	}
-	ll_forget(&k->f);
-}
-
-/* Shares out columns and terms for a matrix in the order of fragments. */
-static void share_lanes(ColumnsEmitter *g)
-{
-	LlFn *f = &g->k->f;
-
-	g->vector = g->f->cols / 8;
-	assert(g->f->cols % MMA_ROWS == 0 && g->vector / 2 <= MOST_BLOCKS);
-	EX_EACH_LOAD (e, g->n->store.val[0])
-		if (e->load.buf == g->f->lanes)
-			g->load = e;
-	assert(g->load);
-	g->reg = 32 / dtype_info[g->f->lanes->dtype].bits;
-	g->step = 8;
-	g->from = 1;
-	g->to = 4;
-	g->term = ll_op(f, "mul i64", ll_op(f, "and i64", "%lane", 3), g->reg);
-	g->j0 = ll_op(f, "lshr i64", ll_op(f, "and i64", "%lane", 31), 2);
-	find_columns(g);
+	return ll_set(f, "select i1 %s, i64 %s, i64 %s", cond, a, b);
 }
 
 /* ---- All terms ---- */
@@ -208,8 +92,6 @@ static void share_columns(ColumnsEmitter *g)
 	g->lanes = g->f->cols / g->vector;
 	assert(g->lanes > 0 && g->lanes <= 32);
 	g->step = 1;
-	g->from = g->lanes;
-	g->to = 32;
 	g->j0 = ll_op(f, "mul i64", ll_op(f, "urem i64", "%lane", g->lanes), g->vector);
 }
 
@@ -217,26 +99,15 @@ static void share_columns(ColumnsEmitter *g)
 static const char *is_column(ColumnsEmitter *g, const char *col)
 {
 	LlKernel *k = g->k;
-	const char *in = ll_new(&k->f), *both;
+	const char *in = ll_op(&k->f, "icmp ult i64", col, g->f->cols), *both;
 
-	ll_put(&k->f, "%s = icmp ult i64 %s, %d", in, col, g->f->cols);
 	if (!g->n->store.guard)
 		return in;
 	ll_forget(&k->f);
 	ll_bind(k, g->f->col, col);
-	both = ll_new(&k->f);
-	ll_put(&k->f, "%s = and i1 %s, %s", both, in, ll_expr(&k->f, g->n->store.guard));
+	both = ll_set(&k->f, "and i1 %s, %s", in, ll_expr(&k->f, g->n->store.guard));
 	ll_forget(&k->f);
 	return both;
-}
-
-/* COND ? A : B. */
-static const char *choose(LlFn *f, const char *cond, const char *a, const char *b)
-{
-	const char *t = ll_new(f);
-
-	ll_put(f, "%s = select i1 %s, i64 %s, i64 %s", t, cond, a, b);
-	return t;
 }
 
 /* Shares out columns and rows if rows are peeled. For a column that does not exist, a lane reads
@@ -245,20 +116,17 @@ static void share_peeled(ColumnsEmitter *g)
 {
 	LlKernel *k = g->k;
 	LlFn *f = &k->f;
-	const char *peel, *start = ll_new(f);
+	const char *peel, *start;
 
-	assert(g->vector <= MOST_BLOCKS && g->f->rows == 1);
+	assert(g->vector <= COLUMN_BLOCKS && g->f->rows == 1);
 	g->lanes = 32;
 	g->step = 32;
-	g->from = 32;
-	g->to = 32;
 	ll_forget(f);
 	ll_bind(k, g->n->range.var, ll_op(f, "udiv i64", "%lane", 32));
 	peel = ll_expr(f, g->n->share.peel);
 	ll_forget(f);
-	ll_put(f, "%s = sub nsw i64 0, %s", start, peel);
-	g->j0 = ll_new(f);
-	ll_put(f, "%s = add nsw i64 %s, %s", g->j0, start, ll_op(f, "urem i64", "%lane", 32));
+	start = ll_set(f, "sub nsw i64 0, %s", peel);
+	g->j0 = ll_set(f, "add nsw i64 %s, %s", start, ll_op(f, "urem i64", "%lane", 32));
 	for (int v = 0; v < g->vector; v++) {
 		const char *col = ll_plus(f, g->j0, v * 32), *first = ll_plus(f, start, v * 32),
 			   *any = is_column(g, first);
@@ -278,11 +146,8 @@ static void add_words(ColumnsEmitter *g, Expr *e)
 
 	if (!e->load.nidx || !expr_has_iter(e->load.idx[0], g->n->range.var))
 		return;
-	if (f->lanes)
-		times = 2 * (e->load.buf == f->lanes ? g->vector : f->rows);
-	else
-		times = (expr_has_iter(e->load.idx[0], f->row) ? f->rows : 1) *
-			(expr_has_iter(e->load.idx[0], f->col) ? g->vector : 1);
+	times = (expr_has_iter(e->load.idx[0], f->row) ? f->rows : 1) *
+		(expr_has_iter(e->load.idx[0], f->col) ? g->vector : 1);
 	g->words += times * (dtype_info[ctype_dtype(e->ct)].bits > 32 ? 2 : 1);
 }
 
@@ -297,14 +162,6 @@ static void all_terms(ColumnsEmitter *g)
 	if (k->hoisted < (LL_UNROLL - 1) * g->words)
 		k->hoisted = (LL_UNROLL - 1) * g->words;
 	ll_ends(k, g->n, &lo, &hi);
-	if (g->f->lanes) {
-		const int half = 8 * g->reg, warps = k->stage->block.threads / 32;
-		const char *warp = ll_op(&k->f, "lshr i64", "%lane", 5);
-
-		ll_strided(k, g->n->range.var, ll_op(&k->f, "mul i64", warp, half), hi,
-			   (long long)warps * half, true, lane_terms, g);
-		return;
-	}
 	ll_strided(k, g->n->range.var, ll_op(&k->f, "udiv i64", "%lane", g->lanes), hi,
 		   k->stage->block.threads / g->lanes, true,
 		   g->n->share.peel ? peeled_terms : terms, g);
@@ -319,29 +176,26 @@ static const char *combine_lanes(ColumnsEmitter *g)
 	const int all = g->f->rows * g->f->cols;
 	const DType t = ctype_dtype(g->ct);
 	const char *warps = arena_printf(f->arena, "@" KERNEL_NAME ".fold%d", k->nshared++);
-	const char *lane = ll_op(f, "and i64", "%lane", g->to - g->from),
+	const char *lane = ll_op(f, "and i64", "%lane", 32 - g->lanes),
 		   *warp = ll_op(f, "lshr i64", "%lane", 5), *at = ll_op(f, "mul i64", warp, all),
-		   *first = ll_new(f), *after, *p;
+		   *after, *p;
 
 	ll_shared(k, warps, (int64_t)all * k->stage->block.threads / 32, t);
 	for (int i = 0; i < g->f->rows * g->vector; i++)
-		for (int off = g->from; off < g->to; off *= 2) {
+		for (int off = g->lanes; off < 32; off *= 2) {
 			const char *other = ll_shuffled(k, ll_load(k, g->state[i], "0"), g->ct,
 							off);
 
 			ll_combine(k, g->n->store.red, &g->state[i], "0", &other, &g->ct, 1, false);
 		}
-	ll_put(f, "%s = icmp eq i64 %s, 0", first, lane);
-	after = ll_open_if(k, first);
+	after = ll_open_if(k, ll_op(f, "icmp eq i64", lane, 0));
 	for (int m = 0; m < g->f->rows; m++)
 		for (int v = 0; v < g->vector; v++) {
-			const char *to = ll_new(f), *i = ll_new(f), *x,
-				   *in = g->in[v] ? ll_open_if(k, g->in[v]) : NULL;
+			const char *in = g->in[v] ? ll_open_if(k, g->in[v]) : NULL, *to, *x,
+				   *i = ll_set(f, "add i64 %s, %s", at, g->j0);
 
-			ll_put(f, "%s = add i64 %s, %s", i, at, g->j0);
 			i = ll_plus(f, i, m * g->f->cols + v * g->step);
-			ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", to,
-			       ll_stored(t), warps, i);
+			to = ll_gep(f, ll_stored(t), 3, warps, i);
 			p = ll_load(k, g->state[m * g->vector + v], "0");
 			x = ll_encoded(k, t, p);
 			ll_access(k, (MemAccess){.memory = warps, .to = 1, .write = true});
@@ -365,30 +219,28 @@ static void over_warps(ColumnsEmitter *g, const char *warps)
 	LlLoop l;
 
 	*point = (Iter){.name = "t"};
-	l = ll_open_loop(k, point, "%lane", arena_printf(f->arena, "%d", all),
-			 arena_printf(f->arena, "%d", k->stage->block.threads));
+	l = ll_open_loop(k, point, "%lane", ll_number(f, all),
+			 ll_number(f, k->stage->block.threads));
 	vec_push(f->arena, &k->own, l.var);
 	ll_forget(f);
 	ll_bind(k, g->f->col, ll_op(f, "urem i64", l.var, g->f->cols));
 	if (g->n->store.guard)
 		after = ll_open_if(k, ll_expr(f, g->n->store.guard));
 	if (g->f->valid) {
-		const char *in = ll_new(f);
+		const char *in = ll_set(f, "icmp slt i64 %s, %s",
+					ll_op(f, "udiv i64", l.var, g->f->cols),
+					ll_expr(f, g->f->valid));
 
-		ll_put(f, "%s = icmp slt i64 %s, %s", in, ll_op(f, "udiv i64", l.var, g->f->cols),
-		       ll_expr(f, g->f->valid));
 		exists = ll_open_if(k, in);
 	}
 	k->in_group++;
 	for (int w = 0; w < nwarps; w++) {
-		const char *from = ll_new(f), *code = ll_new(f), *value,
-			   *i = ll_plus(f, l.var, (long long)w * all);
+		const char *i = ll_plus(f, l.var, (long long)w * all), *value,
+			   *from = ll_gep(f, ll_stored(t), 3, warps, i);
 
-		ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", from, ll_stored(t),
-		       warps, i);
 		ll_access(k, (MemAccess){.memory = warps, .to = 1});
-		ll_put(f, "%s = load %s, ptr addrspace(3) %s", code, ll_stored(t), from);
-		value = ll_decoded(k, t, code);
+		value = ll_decoded(k, t,
+				   ll_set(f, "load %s, ptr addrspace(3) %s", ll_stored(t), from));
 		ll_combine(k, g->n->store.red, g->n->store.buf, l.var, &value, &g->ct, 1, false);
 	}
 	k->in_group--;
@@ -409,9 +261,7 @@ void ll_columns(LlKernel *k, const LNode *n)
 	const char *after = NULL;
 	int nstate;
 
-	if (g.f->lanes)
-		share_lanes(&g);
-	else if (n->share.peel)
+	if (n->share.peel)
 		share_peeled(&g);
 	else
 		share_columns(&g);

@@ -38,17 +38,50 @@ void ll_put(LlFn *f, const char *fmt, ...)
 	va_end(ap);
 }
 
-const char *ll_op(LlFn *f, const char *inst, const char *x, long long y)
+const char *ll_set(LlFn *f, const char *fmt, ...)
 {
 	const char *r = ll_new(f);
+	va_list ap;
 
-	ll_put(f, "%s = %s %s, %lld", r, inst, x, y);
+	va_start(ap, fmt);
+	ll_put(f, "%s = %s", r, arena_vprintf(f->arena, fmt, ap));
+	va_end(ap);
 	return r;
+}
+
+const char *ll_op(LlFn *f, const char *inst, const char *x, long long y)
+{
+	return ll_set(f, "%s %s, %lld", inst, x, y);
 }
 
 const char *ll_plus(LlFn *f, const char *x, long long y)
 {
 	return y ? ll_op(f, "add nsw i64", x, y) : x;
+}
+
+const char *ll_number(LlFn *f, int64_t v)
+{
+	return arena_printf(f->arena, "%lld", (long long)v);
+}
+
+const char *ll_narrow(LlFn *f, const char *x)
+{
+	return ll_set(f, "trunc i64 %s to i32", x);
+}
+
+const char *ll_gep(LlFn *f, const char *type, int space, const char *p, const char *at)
+{
+	return ll_set(f, "getelementptr %s, ptr addrspace(%d) %s, i64 %s", type, space, p, at);
+}
+
+const char *ll_together(LlFn *f, const char *type, const char *const *val, int n)
+{
+	const char *all = "undef";
+
+	for (int i = 0; i < n; i++)
+		all = ll_set(f, "insertelement <%d x %s> %s, %s %s, i32 %d", n, type, all, type,
+			     val[i], i);
+	return all;
 }
 
 const char *ll_call(LlFn *f, const char *name, const char *const *arg, int n)
@@ -61,19 +94,9 @@ void ll_name(LlFn *f, Expr *e, const char *name)
 	ex_set_name(&f->names, f->arena, e, name);
 }
 
-int ll_enter(LlFn *f)
-{
-	return ex_enter(&f->names);
-}
-
-void ll_leave(LlFn *f, int mark)
-{
-	ex_leave(&f->names, mark);
-}
-
 void ll_forget(LlFn *f)
 {
-	ll_leave(f, 0);
+	ex_leave(&f->names, 0);
 }
 
 /* ---- Lazy selects ---- */
@@ -93,19 +116,17 @@ static const char *lazy_select(LlFn *f, Expr *e)
 	r = ll_expr(f, e->op.arg[0]);
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", r, arm[0], arm[1]);
 	for (int i = 0; i < 2; i++) {
-		int mark = ll_enter(f);
+		int mark = ex_enter(&f->names);
 
 		ll_begin(f, arm[i]);
 		value[i] = ll_expr(f, e->op.arg[i + 1]);
 		from[i] = f->block;
 		ll_put(f, "br label %%%s", join);
-		ll_leave(f, mark);
+		ex_leave(&f->names, mark);
 	}
 	ll_begin(f, join);
-	r = ll_new(f);
-	ll_put(f, "%s = phi %s [ %s, %%%s ], [ %s, %%%s ]", r, ll_ctype(e->ct), value[0], from[0],
-	       value[1], from[1]);
-	return r;
+	return ll_set(f, "phi %s [ %s, %%%s ], [ %s, %%%s ]", ll_ctype(e->ct), value[0], from[0],
+		      value[1], from[1]);
 }
 
 /* ---- Values ---- */
@@ -140,21 +161,12 @@ static const char *inst_name(Arena *a, const Expr *e)
 	}
 }
 
-static const char *narrow(LlFn *f, const char *value)
-{
-	const char *r = ll_new(f);
-
-	ll_put(f, "%s = trunc i64 %s to i32", r, value);
-	return r;
-}
-
 static const char *short_division(LlFn *f, const Expr *e, const char *const *arg)
 {
-	const char *a = narrow(f, arg[0]), *b = narrow(f, arg[1]), *q = ll_new(f), *r = ll_new(f);
+	const char *a = ll_narrow(f, arg[0]), *b = ll_narrow(f, arg[1]);
 
-	ll_put(f, "%s = %s i32 %s, %s", q, ex_is_op(e, IN_mod) ? "urem" : "udiv", a, b);
-	ll_put(f, "%s = zext i32 %s to i64", r, q);
-	return r;
+	return ll_set(f, "zext i32 %s to i64",
+		      ll_set(f, "%s i32 %s, %s", ex_is_op(e, IN_mod) ? "urem" : "udiv", a, b));
 }
 
 static const char *inst(LlFn *f, Expr *e)
@@ -171,10 +183,8 @@ static const char *inst(LlFn *f, Expr *e)
 		return short_division(f, e, arg);
 	if (!ex_is_op(e, IN_select))
 		return ll_call(f, inst_name(f->arena, e), arg, ex_is_op(e, IN_index) ? 3 : e->op.n);
-	r = ll_new(f);
-	ll_put(f, "%s = select i1 %s, %s %s, %s %s", r, arg[0], ll_ctype(e->ct), arg[1],
-	       ll_ctype(e->ct), arg[2]);
-	return r;
+	return ll_set(f, "select i1 %s, %s %s, %s %s", arg[0], ll_ctype(e->ct), arg[1],
+		      ll_ctype(e->ct), arg[2]);
 }
 
 static const char *load(LlFn *f, Expr *e)

@@ -11,52 +11,37 @@
 
 /* ---- States of a group ---- */
 
+static const char *shuffled_word(LlKernel *k, const char *word, int off)
+{
+	return ll_set(&k->f,
+		      "call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 %s, i32 %s, i32 %d, i32 31)",
+		      k->mask, word, off);
+}
+
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off)
 {
 	LlFn *f = &k->f;
-	const char *in = value, *half[2], *r, *s;
+	const char *in = value, *half[2], *r;
 
-	if (t == CT_BOOL || t == CT_F32) {
-		in = ll_new(f);
-		ll_put(f, t == CT_BOOL ? "%s = zext i1 %s to i32" : "%s = bitcast float %s to i32",
-		       in, value);
-	}
-	if (t == CT_F64) {
-		in = ll_new(f);
-		ll_put(f, "%s = bitcast double %s to i64", in, value);
-	}
+	if (t == CT_BOOL || t == CT_F32)
+		in = ll_set(f, t == CT_BOOL ? "zext i1 %s to i32" : "bitcast float %s to i32",
+			    value);
+	if (t == CT_F64)
+		in = ll_set(f, "bitcast double %s to i64", value);
 	if (t == CT_I64 || t == CT_U64 || t == CT_F64) {
 		for (int i = 0; i < 2; i++) {
-			const char *part = ll_new(f), *low = ll_new(f), *other = ll_new(f);
+			const char *low = ll_narrow(f, ll_op(f, "lshr i64", in, 32 * i));
 
-			ll_put(f, "%s = lshr i64 %s, %d", part, in, 32 * i);
-			ll_put(f, "%s = trunc i64 %s to i32", low, part);
-			ll_put(f,
-			       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 %s, i32 %s, i32 %d, i32 31)",
-			       other, k->mask, low, off);
-			half[i] = ll_new(f);
-			ll_put(f, "%s = zext i32 %s to i64", half[i], other);
+			half[i] = ll_set(f, "zext i32 %s to i64", shuffled_word(k, low, off));
 		}
-		s = ll_new(f);
-		r = ll_new(f);
-		ll_put(f, "%s = shl i64 %s, 32", s, half[1]);
-		ll_put(f, "%s = or i64 %s, %s", r, half[0], s);
+		r = ll_set(f, "or i64 %s, %s", half[0], ll_op(f, "shl i64", half[1], 32));
 	} else {
-		r = ll_new(f);
-		ll_put(f,
-		       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 %s, i32 %s, i32 %d, i32 31)",
-		       r, k->mask, in, off);
+		r = shuffled_word(k, in, off);
 	}
-	if (t == CT_BOOL || t == CT_F32 || t == CT_F64) {
-		s = ll_new(f);
-		ll_put(f,
-		       t == CT_BOOL  ? "%s = trunc i32 %s to i1"
-		       : t == CT_F32 ? "%s = bitcast i32 %s to float"
-				     : "%s = bitcast i64 %s to double",
-		       s, r);
-		r = s;
-	}
-	return r;
+	return t == CT_BOOL  ? ll_set(f, "trunc i32 %s to i1", r)
+	       : t == CT_F32 ? ll_set(f, "bitcast i32 %s to float", r)
+	       : t == CT_F64 ? ll_set(f, "bitcast i64 %s to double", r)
+			     : r;
 }
 
 static void over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct, int lanes)
@@ -76,18 +61,15 @@ static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 {
 	LlFn *f = &k->f;
 	const int warps = k->stage->block.threads / 32;
-	const char *warp = ll_new(f), *lane = ll_new(f), *is = ll_new(f), *after, *in = ll_new(f),
-		   *value[2];
+	const char *warp = ll_op(f, "lshr i64", "%lane", 5),
+		   *lane = ll_op(f, "and i64", "%lane", 31),
+		   *after = ll_open_if(k, ll_op(f, "icmp eq i64", lane, 0)), *in, *value[2];
 
-	ll_put(f, "%s = lshr i64 %%lane, 5", warp);
-	ll_put(f, "%s = and i64 %%lane, 31", lane);
-	ll_put(f, "%s = icmp eq i64 %s, 0", is, lane);
-	after = ll_open_if(k, is);
 	for (int i = 0; i < n->store.nout; i++)
 		ll_partial(k, i, ct[i], warp, ll_load(k, part[i], "0"));
 	ll_close_if(k, after);
 	ll_barrier(k);
-	ll_put(f, "%s = and i64 %s, %d", in, lane, warps - 1);
+	in = ll_op(f, "and i64", lane, warps - 1);
 	for (int i = 0; i < n->store.nout; i++)
 		value[i] = ll_partial(k, i, ct[i], in, NULL);
 	for (int i = 0; i < n->store.nout; i++)
@@ -183,8 +165,7 @@ static const char *peeled(LlKernel *k, const LNode *n, const char *first)
 
 	if (!n->share.peel)
 		return first;
-	t = ll_new(&k->f);
-	ll_put(&k->f, "%s = sub nsw i64 %s, %s", t, first, ll_expr(&k->f, n->share.peel));
+	t = ll_set(&k->f, "sub nsw i64 %s, %s", first, ll_expr(&k->f, n->share.peel));
 	ll_forget(&k->f);
 	return t;
 }
@@ -241,17 +222,11 @@ static ThreadRuns runs_of(const Share *s)
 					: 0};
 
 	ll_ends(k, n, &r.lo, &r.hi);
-	r.first = ll_new(&k->f);
-	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", r.first, k->lane, s->vector);
-	if (strcmp(r.lo, "0") != 0) {
-		const char *t = ll_new(&k->f);
-
-		ll_put(&k->f, "%s = add nsw i64 %s, %s", t, r.first, r.lo);
-		r.first = t;
-	}
+	r.first = ll_set(&k->f, "mul nuw nsw i64 %s, %d", k->lane, s->vector);
+	if (strcmp(r.lo, "0") != 0)
+		r.first = ll_set(&k->f, "add nsw i64 %s, %s", r.first, r.lo);
 	r.first = peeled(k, n, r.first);
-	r.left = ll_new(&k->f);
-	ll_put(&k->f, "%s = sub nsw i64 %s, %s", r.left, r.hi, r.first);
+	r.left = ll_set(&k->f, "sub nsw i64 %s, %s", r.hi, r.first);
 	return r;
 }
 
@@ -262,8 +237,7 @@ static const char *open_run(LlKernel *k, const ThreadRuns *r, int j)
 		return ll_open_if_in(k, r->first, r->lo, r->hi);
 	if ((j + 1) * r->stride <= r->many)
 		return NULL;
-	return ll_open_if_in(k, arena_printf(k->f.arena, "%lld", (long long)(j * r->stride)), NULL,
-			     r->left);
+	return ll_open_if_in(k, ll_number(&k->f, j * r->stride), NULL, r->left);
 }
 
 /* Some thread may have a vector J. */
@@ -289,11 +263,9 @@ static void run_in_scratch(void *arg, const char *at)
 {
 	const Share *s = arg;
 	LlKernel *k = s->k;
-	const char *first = k->in_scratch, *from = ll_new(&k->f);
+	const char *first = k->in_scratch, *from = ll_set(&k->f, "sub nsw i64 %s, %s", at, first);
 
-	ll_put(&k->f, "%s = sub nsw i64 %s, %s", from, at, first);
-	k->in_scratch = ll_new(&k->f);
-	ll_put(&k->f, "%s = add nsw i64 %s, %s", k->in_scratch, from, k->lane);
+	k->in_scratch = ll_set(&k->f, "add nsw i64 %s, %s", from, k->lane);
 	run_points(s, at, 0);
 	k->in_scratch = first;
 }
@@ -304,10 +276,9 @@ static void runs_in_scratch(const Share *s, const char *first, const ThreadRuns 
 	LlKernel *k = s->k;
 	Share in_range = *s;
 	const char *end = ll_plus(&k->f, first, s->n->share.scratch / s->vector * r->stride),
-		   *less = ll_new(&k->f), *hi = ll_new(&k->f);
+		   *less = ll_set(&k->f, "icmp slt i64 %s, %s", end, r->hi),
+		   *hi = ll_set(&k->f, "select i1 %s, i64 %s, i64 %s", less, end, r->hi);
 
-	ll_put(&k->f, "%s = icmp slt i64 %s, %s", less, end, r->hi);
-	ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", hi, less, end, r->hi);
 	k->in_scratch = first;
 	in_range.n = without_kept(k, s->n);
 	ll_strided(k, s->n->range.var, first, hi, r->stride, false, run_in_scratch, &in_range);
@@ -332,9 +303,7 @@ static void emit_shared(const Share *s)
 	for (int j = 0; j < runs; j++) {
 		if (groups && j % GROUP == 0) {
 			ll_close_if(k, group);
-			group = ll_open_if_in(
-				k, arena_printf(k->f.arena, "%lld", (long long)(j * r.stride)),
-				NULL, r.left);
+			group = ll_open_if_in(k, ll_number(&k->f, j * r.stride), NULL, r.left);
 		}
 		after = open_run(k, &r, j);
 		run_points(s, ll_plus(&k->f, r.first, j * r.stride), j * s->vector);

@@ -122,7 +122,7 @@ const char *ll_dim(void *arg, Dim *d)
 	int i;
 
 	if (dim_is_const(d, &v))
-		return arena_printf(k->f.arena, "%lld", (long long)v);
+		return ll_number(&k->f, v);
 	for (i = 0; i < k->dims.n && k->dims.at[i] != d; i++)
 		;
 	if (i == k->dims.n)

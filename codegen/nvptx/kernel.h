@@ -281,9 +281,6 @@ typedef struct LlLoop {
  * defines it. */
 #define LL_LOOP_ONCE ", !llvm.loop !1"
 
-
-/* ---- Shared tiles ---- */
-
 /* Emits N and its siblings. */
 void ll_nodes(LlKernel *k, const LNode *n);
 /* Opens a block that runs where COND holds. Pass the result to ll_close_if (null: nothing was
@@ -317,12 +314,10 @@ void ll_columns(LlKernel *k, const LNode *n);
 
 /* ---- tile_ops.c ---- */
 
-/* Operation N on tiles (tile_ops.c). ll_tile_digits: the part of an index of dim DIM that follows from this
- * thread's lane and warp, an i64. */
+/* Operation N on tiles (tile_ops.c). */
 void ll_tile_op(LlKernel *k, const TileNode *n);
 /* BODY, of a stage with producers: those carry out their operations, and the other threads theirs. */
 void ll_tile_roles(LlKernel *k, const LNode *body);
-const char *ll_tile_digits(LlKernel *k, const TileLayout *l, int dim);
 
 /* ---- tile_dot.c ---- */
 

@@ -12,15 +12,15 @@ LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *
 	LlFn *f = &k->f;
 	LlLoop l = {ll_slot(k, "i64", 0), ll_new(f),           step,
 		    ll_label(f, "loop"),  ll_label(f, "done"), false};
-	const char *body = ll_label(f, "body"), *inside = ll_new(f);
+	const char *body = ll_label(f, "body");
 
 	ll_sync_open(k, SYNC_LOOP);
 	ll_put(f, "store i64 %s, ptr %s", from, l.slot);
 	ll_put(f, "br label %%%s", l.head);
 	ll_begin(f, l.head);
 	ll_put(f, "%s = load i64, ptr %s", l.var, l.slot);
-	ll_put(f, "%s = icmp slt i64 %s, %s", inside, l.var, to);
-	ll_put(f, "br i1 %s, label %%%s, label %%%s", inside, body, l.end);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", ll_set(f, "icmp slt i64 %s, %s", l.var, to),
+	       body, l.end);
 	ll_begin(f, body);
 	ll_bind(k, var, l.var);
 	return l;
@@ -28,9 +28,8 @@ LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *
 
 void ll_close_loop(LlKernel *k, const LlLoop *l)
 {
-	const char *next = ll_new(&k->f);
+	const char *next = ll_set(&k->f, "add nsw i64 %s, %s", l->var, l->step);
 
-	ll_put(&k->f, "%s = add nsw i64 %s, %s", next, l->var, l->step);
 	ll_put(&k->f, "store i64 %s, ptr %s", next, l->slot);
 	ll_put(&k->f, "br label %%%s%s", l->head, l->once ? LL_LOOP_ONCE : "");
 	ll_begin(&k->f, l->end);
@@ -47,17 +46,15 @@ void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, 
 
 	if (unrolled) {
 		last = ll_plus(f, to, -(LL_UNROLL - 1) * stride);
-		l = ll_open_loop(k, var, from, last,
-				 arena_printf(f->arena, "%lld", LL_UNROLL * stride));
+		l = ll_open_loop(k, var, from, last, ll_number(f, LL_UNROLL * stride));
 		l.once = true;
 		for (int u = 0; u < LL_UNROLL; u++)
 			body(arg, ll_plus(f, l.var, u * stride));
 		ll_close_loop(k, &l);
-		at = ll_new(f);
-		ll_put(f, "%s = load i64, ptr %s", at, l.slot);
+		at = ll_set(f, "load i64, ptr %s", l.slot);
 		from = at;
 	}
-	l = ll_open_loop(k, var, from, to, arena_printf(f->arena, "%lld", stride));
+	l = ll_open_loop(k, var, from, to, ll_number(f, stride));
 	body(arg, l.var);
 	ll_close_loop(k, &l);
 }
@@ -72,10 +69,7 @@ void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi)
 
 static const char *from_lane(LlKernel *k, const char *lo)
 {
-	const char *t = ll_new(&k->f);
-
-	ll_put(&k->f, "%s = add nsw i64 %s, %s", t, lo, k->lane);
-	return t;
+	return ll_set(&k->f, "add nsw i64 %s, %s", lo, k->lane);
 }
 
 /* Registers for the operands of N, an unrolled row of terms of several elements each; 0: N is not
@@ -101,7 +95,7 @@ static void unrolled_node(LlKernel *k, const LNode *n)
 	k->ahead = row > k->ahead ? row : k->ahead;
 	for (int64_t i = n->range.lo->i; i < n->range.hi->i; i += n->loop.step) {
 		ll_forget(&k->f);
-		ll_bind(k, n->range.var, arena_printf(k->f.arena, "%lld", (long long)i));
+		ll_bind(k, n->range.var, ll_number(&k->f, i));
 		ll_nodes(k, n->body);
 	}
 	ll_forget(&k->f);
@@ -164,7 +158,7 @@ static void group_node(LlKernel *k, const LNode *n, const char *lo, const char *
 	LlLoop l;
 
 	if (!once) {
-		l = ll_open_loop(k, n->range.var, at, hi, arena_printf(k->f.arena, "%d", k->group));
+		l = ll_open_loop(k, n->range.var, at, hi, ll_number(&k->f, k->group));
 		l.once = has_terms(n->body);
 		at = l.var;
 	} else {
@@ -188,11 +182,8 @@ static void group_node(LlKernel *k, const LNode *n, const char *lo, const char *
 /* HI, or, where WHEN is 0, LO: the loop is empty then. */
 static const char *end_when(LlKernel *k, Dim *when, const char *lo, const char *hi)
 {
-	const char *any = ll_new(&k->f), *end = ll_new(&k->f);
-
-	ll_put(&k->f, "%s = icmp sgt i64 %s, 0", any, ll_dim(k, when));
-	ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", end, any, hi, lo);
-	return end;
+	return ll_set(&k->f, "select i1 %s, i64 %s, i64 %s",
+		      ll_op(&k->f, "icmp sgt i64", ll_dim(k, when), 0), hi, lo);
 }
 
 /* ---- Counters ---- */
@@ -235,11 +226,9 @@ static int open_rests(LlKernel *k, const LNode *n)
 static void load_rests(LlKernel *k, int from)
 {
 	for (int i = from; i < k->rests.n; i++) {
-		const char *r = ll_new(&k->f), *wide = ll_new(&k->f);
+		const char *r = ll_set(&k->f, "load i32, ptr %s", k->rests.at[i].slot);
 
-		ll_put(&k->f, "%s = load i32, ptr %s", r, k->rests.at[i].slot);
-		ll_put(&k->f, "%s = zext i32 %s to i64", wide, r);
-		k->rests.at[i].value = wide;
+		k->rests.at[i].value = ll_set(&k->f, "zext i32 %s to i64", r);
 	}
 }
 
@@ -247,13 +236,12 @@ static void count_rests(LlKernel *k, int from)
 {
 	for (int i = from; i < k->rests.n; i++) {
 		const LlRest *x = &k->rests.at[i];
-		const char *now = ll_new(&k->f), *next, *end, *r = ll_new(&k->f);
+		const char *now = ll_set(&k->f, "load i32, ptr %s", x->slot),
+			   *next = ll_op(&k->f, "add nuw nsw i32", now, 1),
+			   *end = ll_op(&k->f, "icmp eq i32", next, x->e->op.arg[1]->i);
 
-		ll_put(&k->f, "%s = load i32, ptr %s", now, x->slot);
-		next = ll_op(&k->f, "add nuw nsw i32", now, 1);
-		end = ll_op(&k->f, "icmp eq i32", next, x->e->op.arg[1]->i);
-		ll_put(&k->f, "%s = select i1 %s, i32 0, i32 %s", r, end, next);
-		ll_put(&k->f, "store i32 %s, ptr %s", r, x->slot);
+		ll_put(&k->f, "store i32 %s, ptr %s",
+		       ll_set(&k->f, "select i1 %s, i32 0, i32 %s", end, next), x->slot);
 	}
 	k->rests.n = from;
 }
@@ -267,39 +255,33 @@ static void count_rests(LlKernel *k, int from)
 static void last_block(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
-	const char *count = ll_expr(f, n->range.hi), *group = ll_new(f), *at = ll_new(f), *bound,
-		   *first, *one, *waits = ll_new(f), *alone = ll_new(f),
-		   *slot = ll_slot(k, "i32", 0), *arrived = ll_new(f), *is, *word, *end;
+	const char *count = ll_expr(f, n->range.hi),
+		   *group = ll_set(f, "udiv i64 %%block, %s", count),
+		   *bound = ll_op(f, "sub i64", count, 1),
+		   *first = ll_op(f, "icmp eq i32", "%tid32", 0),
+		   *one = ll_op(f, "icmp eq i64", bound, 0),
+		   *alone = ll_set(f, "and i1 %s, %s", first, one),
+		   *waits = ll_set(f, "xor i1 %s, %s", first, alone), *slot = ll_slot(k, "i32", 0),
+		   *at, *arrived, *is, *word, *end;
 
 	k->arrives = true;
-	ll_put(f, "%s = udiv i64 %%block, %s", group, count);
-	bound = ll_op(f, "sub i64", count, 1);
-	first = ll_op(f, "icmp eq i32", "%tid32", 0);
-	one = ll_op(f, "icmp eq i64", bound, 0);
-	ll_put(f, "%s = and i1 %s, %s", alone, first, one);
-	ll_put(f, "%s = xor i1 %s, %s", waits, first, alone);
-	word = ll_new(f);
-	ll_put(f, "%s = zext i1 %s to i32", word, alone);
+	word = ll_set(f, "zext i1 %s to i32", alone);
 	ll_put(f, "store i32 %s, ptr %s", word, slot);
 	ll_put(f, "call void @llvm.nvvm.barrier0()");
 	end = ll_open_if(k, waits);
-	ll_put(f, "%s = getelementptr i32, ptr addrspace(1) %%arrivals, i64 %s", at, group);
-	word = ll_new(f);
-	ll_put(f, "%s = trunc i64 %s to i32", word, bound);
-	ll_put(f,
-	       "%s = call i32 asm sideeffect \"atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;\", "
-	       "\"=r,l,r,~{memory}\"(ptr addrspace(1) %s, i32 %s)",
-	       arrived, at, word);
-	is = ll_new(f);
-	ll_put(f, "%s = icmp eq i32 %s, %s", is, arrived, word);
-	word = ll_new(f);
-	ll_put(f, "%s = zext i1 %s to i32", word, is);
+	at = ll_gep(f, "i32", 1, "%arrivals", group);
+	word = ll_narrow(f, bound);
+	arrived = ll_set(
+		f,
+		"call i32 asm sideeffect \"atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;\", "
+		"\"=r,l,r,~{memory}\"(ptr addrspace(1) %s, i32 %s)",
+		at, word);
+	is = ll_set(f, "icmp eq i32 %s, %s", arrived, word);
+	word = ll_set(f, "zext i1 %s to i32", is);
 	ll_put(f, "store i32 %s, ptr %s", word, slot);
 	ll_close_if(k, end);
-	word = ll_new(f);
-	ll_put(f, "%s = load i32, ptr %s", word, slot);
-	is = ll_new(f);
-	ll_put(f, "%s = call i32 @llvm.nvvm.barrier0.or(i32 %s)", is, word);
+	word = ll_set(f, "load i32, ptr %s", slot);
+	is = ll_set(f, "call i32 @llvm.nvvm.barrier0.or(i32 %s)", word);
 	end = ll_open_if(k, ll_op(f, "icmp ne i32", is, 0));
 	k->conditions--; /* the same in all threads of the block */
 	ll_bind(k, n->range.var, group);
@@ -344,8 +326,7 @@ void ll_loop(LlKernel *k, const LNode *n)
 		return;
 	}
 	rests = open_rests(k, n);
-	l = ll_open_loop(k, n->range.var, lo, hi,
-			 arena_printf(k->f.arena, "%lld", (long long)n->loop.step));
+	l = ll_open_loop(k, n->range.var, lo, hi, ll_number(&k->f, n->loop.step));
 	l.once = has_terms(n->body);
 	load_rests(k, rests);
 	ll_nodes(k, n->body);

@@ -287,62 +287,45 @@ const LLocal *ll_local(LlKernel *k, const Buf *b)
 
 /* ---- Elements ---- */
 
+/* A pointer to byte AT of shared memory P. */
+static const char *byte_of(LlKernel *k, const char *p, int64_t at)
+{
+	return ll_gep(&k->f, "i8", 3, p, ll_number(&k->f, at));
+}
+
 const char *ll_tile_memory(LlKernel *k, const Buf *b)
 {
 	const LlBuf *p = place_of(k, b);
-	const char *r = ll_new(&k->f);
 
-	ll_put(&k->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", r, p->name, (long long)p->at);
-	return r;
+	return byte_of(k, p->name, p->at);
 }
 
 const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i)
 {
-	const char *r = ll_new(&k->f);
-
-	ll_put(&k->f, "%s = getelementptr %s, ptr %s, i64 %lld", r, ll_stored(t), array,
-	       (long long)i);
-	return r;
+	return ll_gep(&k->f, ll_stored(t), 0, array, ll_number(&k->f, i));
 }
 
 /* AT, a pointer into B as if B began where scratch does, moved to B. The constant is added last, so
  * that buffers share the rest of the address. */
 static const char *at_offset(LlKernel *k, const LlBuf *p, const char *at)
 {
-	const char *r;
-
-	if (!p->at)
-		return at;
-	r = ll_new(&k->f);
-	ll_put(&k->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", r, at,
-	       (long long)p->at);
-	return r;
+	return p->at ? byte_of(k, at, p->at) : at;
 }
 
 /* A pointer to held element KEPT of the current access in scratch, where those of adjacent lanes
  * are adjacent. */
 static const char *in_rest(LlKernel *k, const LlBuf *p)
 {
-	LlFn *f = &k->f;
-	const char *at = ll_plus(f, k->in_scratch, (long long)k->kept * k->stage->block.group),
-		   *first = ll_new(f), *r = ll_new(f);
+	const char *at = ll_plus(&k->f, k->in_scratch, (long long)k->kept * k->stage->block.group);
 
-	ll_put(f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", first, p->rest,
-	       (long long)p->at);
-	ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", r, ll_stored(p->buf->dtype),
-	       first, at);
-	return r;
+	return ll_gep(&k->f, ll_stored(p->buf->dtype), 3, byte_of(k, p->rest, p->at), at);
 }
 
 /* A pointer to element IDX of a buffer in its bulk copy. */
 static const char *in_copied(LlKernel *k, const LlBuf *p, const char *idx)
 {
-	const char *at = ll_new(&k->f), *r = ll_new(&k->f);
-
-	ll_put(&k->f, "%s = sub nsw i64 %s, %s", at, idx, p->first);
-	ll_put(&k->f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", r,
-	       ll_stored(p->buf->dtype), p->copied, at);
-	return r;
+	return ll_gep(&k->f, ll_stored(p->buf->dtype), 3, p->copied,
+		      ll_set(&k->f, "sub nsw i64 %s, %s", idx, p->first));
 }
 
 /* Records accesses to P; if OWN is set, threads access disjoint elements. */
@@ -382,30 +365,19 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, int n, bool w
 		note_access(k, p, write, true);
 	else if (p->copied || p->space)
 		note_access(k, p, write, n == 1 && ll_is_own(k, idx));
-	if (p->copied) {
-		*type = "ptr addrspace(3)";
+	*type = "ptr addrspace(3)";
+	if (p->copied)
 		return in_copied(k, p, idx);
-	}
-
-	if (p->rest && k->in_scratch) {
-		*type = "ptr addrspace(3)";
+	if (p->rest && k->in_scratch)
 		return in_rest(k, p);
-	}
-	r = ll_new(f);
 	if (p->local) {
 		assert(k->kept >= 0 && k->kept < p->local->keep);
-		idx = arena_printf(f->arena, "%d", k->kept);
+		idx = ll_number(f, k->kept);
 	}
-	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
-	if (p->space == 3 && k->stage->block.group < k->stage->block.threads) {
-		const char *first = ll_new(f), *at = ll_new(f);
-
-		ll_put(f, "%s = mul i64 %%group, %lld", first, (long long)p->group);
-		ll_put(f, "%s = add i64 %s, %s", at, first, idx);
-		idx = at;
-	}
-	ll_put(f, "%s = getelementptr %s, %s %s, i64 %s", r, ll_stored(p->buf->dtype), *type,
-	       p->name, idx);
+	*type = arena_printf(f->arena, "ptr addrspace(%d)", p->space);
+	if (p->space == 3 && k->stage->block.group < k->stage->block.threads)
+		idx = ll_set(f, "add i64 %s, %s", ll_op(f, "mul i64", "%group", p->group), idx);
+	r = ll_gep(f, ll_stored(p->buf->dtype), p->space, p->name, idx);
 	return p->local ? r : at_offset(k, p, r);
 }
 
@@ -431,15 +403,13 @@ const char *ll_load(LlKernel *k, const Buf *b, const char *idx)
 	const char *type, *code, *at;
 
 	if (p.packed) {
-		const char *arg[] = {p.name, idx,
-				     arena_printf(k->f.arena, "%d", dtype_info[b->dtype].bits)};
+		const char *arg[] = {p.name, idx, ll_number(&k->f, dtype_info[b->dtype].bits)};
 
 		note_access(k, &p, false, false);
 		return ll_decoded(k, b->dtype, ll_call(&k->f, "load_packed", arg, 3));
 	}
 	at = ll_pointer(k, b, idx, 1, false, &type);
-	code = ll_new(&k->f);
-	ll_put(&k->f, "%s = load %s, %s %s", code, ll_stored(b->dtype), type, at);
+	code = ll_set(&k->f, "load %s, %s %s", ll_stored(b->dtype), type, at);
 	return ll_decoded(k, b->dtype, code);
 }
 
@@ -461,21 +431,13 @@ void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val)
 void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const *val, int n)
 {
 	LlFn *f = &k->f;
-	const char *type, *t = ll_stored(b->dtype), *at = ll_pointer(k, b, idx, n, true, &type),
-			  *all = "undef";
+	const char *type, *t = ll_stored(b->dtype), *at = ll_pointer(k, b, idx, n, true, &type);
 
 	if (n == 1) {
 		ll_put(f, "store %s %s, %s %s", t, val[0], type, at);
 		return;
 	}
-	for (int i = 0; i < n; i++) {
-		const char *next = ll_new(f);
-
-		ll_put(f, "%s = insertelement <%d x %s> %s, %s %s, i32 %d", next, n, t, all, t,
-		       val[i], i);
-		all = next;
-	}
-	ll_put(f, "store <%d x %s> %s, %s %s, align %d", n, t, all, type, at,
+	ll_put(f, "store <%d x %s> %s, %s %s, align %d", n, t, ll_together(f, t, val, n), type, at,
 	       (int)dtype_size(b->dtype, n));
 }
 
@@ -491,23 +453,21 @@ const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *
 	const int set = k->partials % 2;
 	const char *name = arena_printf(k->f.arena, "@" KERNEL_NAME ".warps%d_%s%d", set,
 					ctype_name[t], c),
-		   *p = ll_new(&k->f), *r;
+		   *p, *code;
 	const DType d = ctype_dtype(t);
 
 	if (!k->partial[set][c][t])
 		ll_shared(k, name, 32, d);
 	k->partial[set][c][t] = true;
 	ll_access(k, (MemAccess){.memory = &k->partial[set][c][t], .to = 1, .write = val != NULL});
-	ll_put(&k->f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", p, ll_stored(d), name,
-	       at);
+	p = ll_gep(&k->f, ll_stored(d), 3, name, at);
 	if (val) {
 		ll_put(&k->f, "store %s %s, ptr addrspace(3) %s", ll_stored(d),
 		       ll_encoded(k, d, val), p);
 		return NULL;
 	}
-	r = ll_new(&k->f);
-	ll_put(&k->f, "%s = load %s, ptr addrspace(3) %s", r, ll_stored(d), p);
-	return ll_decoded(k, d, r);
+	code = ll_set(&k->f, "load %s, ptr addrspace(3) %s", ll_stored(d), p);
+	return ll_decoded(k, d, code);
 }
 
 /* ---- The kernel ---- */

@@ -15,7 +15,7 @@ typedef struct LlLib LlLib;
 
 /*
  * A function while it is emitted. A value's name is valid in the block that computes it and in
- * the blocks that it dominates: ll_enter and ll_leave delimit that scope. ll_forget drops the names
+ * the blocks that it dominates. ll_forget drops the names
  * of expressions, since memory may have changed.
  */
 typedef struct LlFn {
@@ -60,10 +60,19 @@ const char *ll_new(LlFn *f);                            /* "%t12" */
 const char *ll_label(LlFn *f, const char *what);        /* "then3" */
 void ll_begin(LlFn *f, const char *label);              /* begins the block LABEL */
 void ll_put(LlFn *f, const char *fmt, ...) BASE_PRINTF(2, 3); /* appends a line to the block */
+/* Appends "%t12 = " and an instruction, and returns the value's name. Arguments of one call must not append code in
+ * an order that matters, as C leaves that order open. */
+const char *ll_set(LlFn *f, const char *fmt, ...) BASE_PRINTF(2, 3);
 /* X INST Y, where INST is "add nsw i64" or the like. ll_plus adds i64, and returns X where Y is
  * 0. */
 const char *ll_op(LlFn *f, const char *inst, const char *x, long long y);
 const char *ll_plus(LlFn *f, const char *x, long long y);
+/* The constant V; X, an i64, as an i32; the address of element AT of P, an array of TYPE in address space SPACE. */
+const char *ll_number(LlFn *f, int64_t v);
+const char *ll_narrow(LlFn *f, const char *x);
+const char *ll_gep(LlFn *f, const char *type, int space, const char *p, const char *at);
+/* The vector of the N values VAL, of TYPE. */
+const char *ll_together(LlFn *f, const char *type, const char *const *val, int n);
 /* The value of function NAME of the N arguments ARG: one of ir/expr/scalar.ll, or of
  * ir/expr/funcs.def ("exp_f32"). */
 const char *ll_call(LlFn *f, const char *name, const char *const *arg, int n);
@@ -71,8 +80,6 @@ const char *ll_call(LlFn *f, const char *name, const char *const *arg, int n);
 const char *ll_expr(LlFn *f, Expr *e);
 /* Makes NAME the value of E for the code that follows. */
 void ll_name(LlFn *f, Expr *e, const char *name);
-int ll_enter(LlFn *f);
-void ll_leave(LlFn *f, int mark);
 void ll_forget(LlFn *f);
 /* A constant in LLVM's syntax. */
 const char *ll_const(Arena *a, const Expr *e);

@@ -36,16 +36,11 @@ const char *ll_open_if(LlKernel *k, const char *cond)
 
 const char *ll_open_if_in(LlKernel *k, const char *at, const char *lo, const char *hi)
 {
-	const char *in = ll_new(&k->f), *above, *both;
+	const char *in = ll_set(&k->f, "icmp slt i64 %s, %s", at, hi);
 
-	ll_put(&k->f, "%s = icmp slt i64 %s, %s", in, at, hi);
-	if (lo) {
-		above = ll_new(&k->f);
-		both = ll_new(&k->f);
-		ll_put(&k->f, "%s = icmp sge i64 %s, %s", above, at, lo);
-		ll_put(&k->f, "%s = and i1 %s, %s", both, in, above);
-		in = both;
-	}
+	if (lo)
+		in = ll_set(&k->f, "and i1 %s, %s", in,
+			    ll_set(&k->f, "icmp sge i64 %s, %s", at, lo));
 	return ll_open_if(k, in);
 }
 
@@ -71,8 +66,7 @@ static const char *open_once(LlKernel *k, const Buf *b)
 
 	if (ll_alone(k) || ll_in_register(k, b))
 		return NULL;
-	first = ll_new(&k->f);
-	ll_put(&k->f, "%s = icmp eq i64 %%lane, 0", first);
+	first = ll_set(&k->f, "icmp eq i64 %%lane, 0");
 	return ll_open_if(k, first);
 }
 
@@ -224,8 +218,7 @@ static const char *open_points(LlKernel *k)
 
 	if (dim_mul(c, dim_ceildiv(c, st->extent, groups), groups) == st->extent)
 		return NULL;
-	inside = ll_new(f);
-	ll_put(f, "%s = icmp slt i64 %s, %s", inside, ll_iter(k, st->var), ll_dim(k, st->extent));
+	inside = ll_set(f, "icmp slt i64 %s, %s", ll_iter(k, st->var), ll_dim(k, st->extent));
 	if (st->block.group > 1 &&
 	    st->block.group < 32) { /* some groups of a warp may have no point */
 		ll_put(f, "%%mask = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %s)", inside);
@@ -263,12 +256,10 @@ static void stage_body(LlKernel *k, const char *block)
 	else
 		ll_nodes(k, k->stage->body);
 	if (ll_calls(f, "index")) {
-		const char *bad = ll_new(f), *is = ll_new(f), *end;
+		const char *bad = ll_set(f, "load i32, ptr %%fault"),
+			   *end = ll_open_if(k, ll_op(f, "icmp ne i32", bad, 0));
 
 		k->faults = true;
-		ll_put(f, "%s = load i32, ptr %%fault", bad);
-		ll_put(f, "%s = icmp ne i32 %s, 0", is, bad);
-		end = ll_open_if(k, is);
 		/* the word is in host memory */
 		ll_put(f, "store volatile i64 %%site, ptr addrspace(1) %%status, align 8");
 		ll_close_if(k, end);
@@ -289,7 +280,7 @@ static const char *body(LlKernel *k, Stage *const *st, int n)
 	f->block = "entry";
 	begin_block(k);
 	for (int i = 0; i < n; i++) {
-		const char *is, *here, *rest, *blocks, *next;
+		const char *is, *here, *rest, *blocks;
 
 		k->stage = st[i];
 		if (i + 1 == n) {
@@ -297,19 +288,16 @@ static const char *body(LlKernel *k, Stage *const *st, int n)
 			break;
 		}
 		blocks = ll_dim(k, stage_blocks(c, st[i]));
-		is = ll_new(f);
 		here = ll_label(f, "stage");
 		rest = ll_label(f, "rest");
-		next = ll_new(f);
-		ll_put(f, "%s = icmp slt i64 %s, %s", is, block, blocks);
+		is = ll_set(f, "icmp slt i64 %s, %s", block, blocks);
 		ll_put(f, "br i1 %s, label %%%s, label %%%s", is, here, rest);
 		ll_begin(f, here);
 		stage_body(k, block);
 		ll_forget(f);
 		ll_put(f, "ret void");
 		ll_begin(f, rest);
-		ll_put(f, "%s = sub i64 %s, %s", next, block, blocks);
-		block = next;
+		block = ll_set(f, "sub i64 %s, %s", block, blocks);
 	}
 	ll_put(f, "ret void");
 	return ll_with_barriers(k);

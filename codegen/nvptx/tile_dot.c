@@ -54,17 +54,14 @@ typedef struct TileDot {
 
 static const char *op2(TileDot *d, const char *op, const char *x, const char *y)
 {
-	const char *r = ll_new(d->f);
-
-	ll_put(d->f, "%s = %s i32 %s, %s", r, op, x, y);
-	return r;
+	return ll_set(d->f, "%s i32 %s, %s", op, x, y);
 }
 
 static const char *opn(TileDot *d, const char *op, const char *x, int64_t v)
 {
 	if (!v && (!strcmp(op, "add") || !strcmp(op, "shl")))
 		return x;
-	return op2(d, op, x, arena_printf(d->f->arena, "%lld", (long long)v));
+	return op2(d, op, x, ll_number(d->f, v));
 }
 
 /* The operand that E loads, with SIDE its free iterator. FIRST: i32, the warp's first element of
@@ -87,10 +84,7 @@ static SharedOperand open_shared(TileDot *d, const Expr *e, const Iter *side, co
 			slots = l->axis[i].pitch;
 	}
 	if (slots) {
-		const char *slot = ll_expr(d->f, e->load.idx[0]), *narrow = ll_new(d->f);
-
-		ll_put(d->f, "%s = trunc i64 %s to i32", narrow, slot);
-		o.base = opn(d, "mul", narrow, slots);
+		o.base = opn(d, "mul", ll_narrow(d->f, ll_expr(d->f, e->load.idx[0])), slots);
 	}
 	if (first && fragments)
 		first = opn(d, "lshr", first, 4);
@@ -103,29 +97,32 @@ static SharedOperand open_shared(TileDot *d, const Expr *e, const Iter *side, co
 static const char *address(TileDot *d, const SharedOperand *o, const char *at, int64_t row,
 			   int64_t bytes)
 {
-	const char *r = ll_new(d->f), *s = ll_new(d->f);
-
 	at = at ? op2(d, "add", o->base, at) : o->base;
-	ll_put(d->f, "%s = getelementptr i8, ptr addrspace(3) %s, i32 %s", r,
-	       ll_tile_memory(d->k, o->buf), at);
-	ll_put(d->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", s, r,
-	       (long long)(row * o->pitch + bytes));
-	return s;
+	at = ll_set(d->f, "getelementptr i8, ptr addrspace(3) %s, i32 %s",
+		    ll_tile_memory(d->k, o->buf), at);
+	return ll_gep(d->f, "i8", 3, at, ll_number(d->f, row * o->pitch + bytes));
 }
 
 /* ---- Matrix instructions ---- */
 
+/* OUT[0..n) = the elements of ALL, a vector or a struct of TYPE. */
+static void take_apart(TileDot *d, const char *type, const char *all, int n, const char **out)
+{
+	for (int i = 0; i < n; i++)
+		out[i] = *type == '<' ? ll_set(d->f, "extractelement %s %s, i32 %d", type, all, i)
+				      : ll_set(d->f, "extractvalue %s %s, %d", type, all, i);
+}
+
 static void ldmatrix(TileDot *d, bool transposed, const char *where, const char **out)
 {
-	const char *all = ll_new(d->f);
+	const char *type = "{ i32, i32, i32, i32 }";
 
-	ll_put(d->f,
-	       "%s = call { i32, i32, i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4%s.b16.p3(ptr addrspace(3) %s) convergent",
-	       all, transposed ? ".trans" : "", where);
-	for (int i = 0; i < FOUR; i++) {
-		out[i] = ll_new(d->f);
-		ll_put(d->f, "%s = extractvalue { i32, i32, i32, i32 } %s, %d", out[i], all, i);
-	}
+	take_apart(
+		d, type,
+		ll_set(d->f,
+		       "call %s @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4%s.b16.p3(ptr addrspace(3) %s) convergent",
+		       type, transposed ? ".trans" : "", where),
+		FOUR, out);
 }
 
 /*
@@ -159,10 +156,7 @@ static void read_matrices(TileDot *d, const SharedOperand *o, bool is_a, int at,
 
 static const char *permute(TileDot *d, const char *a, const char *b, const char *which)
 {
-	const char *r = ll_new(d->f);
-
-	ll_put(d->f, "%s = call i32 @llvm.nvvm.prmt(i32 %s, i32 %s, i32 %s)", r, a, b, which);
-	return r;
+	return ll_set(d->f, "call i32 @llvm.nvvm.prmt(i32 %s, i32 %s, i32 %s)", a, b, which);
 }
 
 /* Which of the four registers of an operand has the 8 rows (columns) from 8 * FURTHER and half HALF
@@ -182,7 +176,7 @@ static int register_of(bool is_a, int further, int half)
 static void read_bytes(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
 		       const char **out)
 {
-	const char *lane = d->lane, *result[FOUR], *is = ll_new(d->f), *even = ll_new(d->f), *odd,
+	const char *lane = d->lane, *result[FOUR], *even, *odd,
 		   *low = op2(d, "add", opn(d, "and", lane, 1),
 			      opn(d, "shl", opn(d, "and", lane, 6), 1)),
 		   *swap = op2(d, "xor", opn(d, "lshr", lane, 3), opn(d, "lshr", lane, 2)),
@@ -193,8 +187,8 @@ static void read_bytes(TileDot *d, const SharedOperand *o, bool is_a, int at, in
 	ldmatrix(d, true,
 		 address(d, o, opn(d, "mul", row, o->pitch), (int64_t)step * MMA_STEP_BYTES, at),
 		 result);
-	ll_put(d->f, "%s = icmp eq i32 %s, 0", is, opn(d, "and", lane, 2));
-	ll_put(d->f, "%s = select i1 %s, i32 %d, i32 %d", even, is, 0x6420, 0x2064);
+	even = ll_set(d->f, "select i1 %s, i32 %d, i32 %d",
+		      ll_op(d->f, "icmp eq i32", opn(d, "and", lane, 2), 0), 0x6420, 0x2064);
 	odd = opn(d, "add", even, 0x1111);
 	for (int half = 0; half < PAIR; half++)
 		for (int i = 0; i < PAIR; i++)
@@ -206,17 +200,13 @@ static void read_bytes(TileDot *d, const SharedOperand *o, bool is_a, int at, in
 static void read_fragments(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
 			   const char **out)
 {
-	const char *v = ll_new(d->f);
+	const char *regs[FOUR], *v = ll_set(d->f, "load <4 x i32>, ptr addrspace(3) %s, align 16",
+					    address(d, o, opn(d, "shl", d->lane, 4), at / MMA_ROWS,
+						    (int64_t)step * WARP_LANES * FOUR * 4));
 
-	ll_put(d->f, "%s = load <4 x i32>, ptr addrspace(3) %s, align 16", v,
-	       address(d, o, opn(d, "shl", d->lane, 4), at / MMA_ROWS,
-		       (int64_t)step * WARP_LANES * FOUR * 4));
-	for (int i = 0; i < FOUR; i++) {
-		const char **r = &out[register_of(is_a, i / PAIR, i % PAIR)];
-
-		*r = ll_new(d->f);
-		ll_put(d->f, "%s = extractelement <4 x i32> %s, i32 %d", *r, v, i);
-	}
+	take_apart(d, "<4 x i32>", v, FOUR, regs);
+	for (int i = 0; i < FOUR; i++)
+		out[register_of(is_a, i / PAIR, i % PAIR)] = regs[i];
 }
 
 /* As read_matrices, by loads of single words. */
@@ -235,21 +225,17 @@ static void read_words(TileDot *d, const SharedOperand *o, bool is_a, int at, in
 			  side = at + 8 * further,
 			  k = step * terms + half * (d->permuted ? 1 : FOUR);
 
-		out[i] = ll_new(d->f);
-		ll_put(d->f, "%s = load i32, ptr addrspace(3) %s, align 4", out[i],
-		       address(d, o, where, o->along ? side : k,
-			       (int64_t)(o->along ? k : side) * d->bytes));
+		out[i] = ll_set(d->f, "load i32, ptr addrspace(3) %s, align 4",
+				address(d, o, where, o->along ? side : k,
+					(int64_t)(o->along ? k : side) * d->bytes));
 	}
 }
 
 /* The stored element REG of A's tile in registers. */
 static const char *element(TileDot *d, const Buf *b, int reg)
 {
-	const char *r = ll_new(d->f), *t = ll_stored(b->dtype);
-
-	ll_put(d->f, "%s = load %s, ptr %s", r, t,
-	       ll_element(d->k, ll_buf_name(d->k, b), b->dtype, reg));
-	return r;
+	return ll_set(d->f, "load %s, ptr %s", ll_stored(b->dtype),
+		      ll_element(d->k, ll_buf_name(d->k, b), b->dtype, reg));
 }
 
 /* The four registers of A's fragment FRAGMENT, at step STEP, from a tile in registers. */
@@ -261,37 +247,23 @@ static void read_registers(TileDot *d, const TileLayout *want, int fragment, int
 
 	for (int i = 0; i < FOUR; i++) {
 		const int first = ((fragment * steps + step) * FOUR + i) * d->elems;
-		const char *all = "undef", *r = ll_new(d->f);
+		const char *x[FOUR];
 
-		for (int e = 0; e < d->elems; e++) {
-			const char *x = element(d, b, layout_register(b->tile, want, first + e)),
-				   *next = ll_new(d->f);
-
-			ll_put(d->f, "%s = insertelement <%d x %s> %s, %s %s, i32 %d", next,
-			       d->elems, ll_stored(b->dtype), all, ll_stored(b->dtype), x, e);
-			all = next;
-		}
-		ll_put(d->f, "%s = bitcast <%d x %s> %s to i32", r, d->elems, ll_stored(b->dtype),
-		       all);
-		out[i] = r;
+		for (int e = 0; e < d->elems; e++)
+			x[e] = element(d, b, layout_register(b->tile, want, first + e));
+		out[i] = ll_set(d->f, "bitcast <%d x %s> %s to i32", d->elems, ll_stored(b->dtype),
+				ll_together(d->f, ll_stored(b->dtype), x, d->elems));
 	}
 }
 
 /* REG, an i32, as an operand of the instruction: rounded to tf32, or bitcast. */
 static const char *operand(TileDot *d, const char *reg)
 {
-	const char *r = ll_new(d->f), *v = r;
-
-	if (d->in->round) {
-		r = ll_new(d->f);
-		ll_put(d->f, "%s = bitcast i32 %s to float", v, reg);
-		ll_put(d->f, "%s = call %s @%s(float %s)", r, d->in->reg, d->in->round, v);
-		return r;
-	}
-	if (!strcmp(d->in->reg, "i32"))
-		return reg;
-	ll_put(d->f, "%s = bitcast i32 %s to %s", r, reg, d->in->reg);
-	return r;
+	if (d->in->round)
+		return ll_set(d->f, "call %s @%s(float %s)", d->in->reg, d->in->round,
+			      ll_set(d->f, "bitcast i32 %s to float", reg));
+	return strcmp(d->in->reg, "i32") ? ll_set(d->f, "bitcast i32 %s to %s", reg, d->in->reg)
+					 : reg;
 }
 
 static void read_shared(TileDot *d, const SharedOperand *o, bool is_a, int at, int step,
@@ -312,8 +284,9 @@ static void multiply(TileDot *d, const char *const *a, const char *const *b, con
 {
 	const MmaInfo *in = d->in;
 	const int n = in->m / FOUR;
-	const char *result = ll_new(d->f), *type;
-	StrBuf arg = {0}, list = {0};
+	const char *result, *type;
+	STRBUF_LOCAL(arg);
+	STRBUF_LOCAL(list);
 
 	for (int i = 0; i < in->a; i++)
 		strbuf_printf(&arg, "%s %s, ", in->reg, a[i]);
@@ -324,13 +297,8 @@ static void multiply(TileDot *d, const char *const *a, const char *const *b, con
 		strbuf_printf(&list, "%s%s", i ? ", " : "", d->sum);
 	}
 	type = arena_printf(d->f->arena, "{ %s }", strbuf_str(&list));
-	ll_put(d->f, "%s = call %s @%s(%s) convergent", result, type, in->call, strbuf_str(&arg));
-	strbuf_free(&arg);
-	strbuf_free(&list);
-	for (int i = 0; i < n; i++) {
-		sum[i] = ll_new(d->f);
-		ll_put(d->f, "%s = extractvalue %s %s, %d", sum[i], type, result, i);
-	}
+	result = ll_set(d->f, "call %s @%s(%s) convergent", type, in->call, strbuf_str(&arg));
+	take_apart(d, type, result, n, sum);
 }
 
 /* SUM[0..4) += A * B for part PART of a step's terms, which are those of one instruction. If the
@@ -395,19 +363,17 @@ static const char *descriptor(TileDot *d, const SharedOperand *o, const char *fi
 {
 	enum { UNIT_BITS = 4, LEAD = 16 };
 	const int64_t lead = o->along ? 0 : (int64_t)d->terms * TILE_ATOM / ATOM_ROWS;
-	const char *at = ll_new(d->f), *r;
+	const char *at = ll_set(d->f, "ptrtoint ptr addrspace(3) %s to i32",
+				ll_tile_memory(d->k, o->buf));
 
-	ll_put(d->f, "%s = ptrtoint ptr addrspace(3) %s to i32", at, ll_tile_memory(d->k, o->buf));
 	at = opn(d, "add", opn(d, "lshr", at, UNIT_BITS), lead >> UNIT_BITS << LEAD);
 	if (first) /* the bytes of all terms of a row or column: those of whole atoms are together */
 		at = op2(d, "add", at,
 			 opn(d, "mul", first, (int64_t)d->terms * d->bytes >> UNIT_BITS));
 	if (strcmp(o->base, "0"))
 		at = op2(d, "add", at, opn(d, "lshr", o->base, UNIT_BITS));
-	r = ll_new(d->f);
-	ll_put(d->f, "%s = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %s, i32 0, i32 31)", r,
-	       at);
-	return r;
+	return ll_set(d->f, "call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %s, i32 0, i32 31)",
+		      at);
 }
 
 /* From one instruction's terms to the next one's, in units of 16 bytes. */
@@ -424,7 +390,7 @@ static void by_warpgroups(TileDot *d, const char *first)
 	const int swizzle = 1 << 30, next = TILE_ATOM / TILE_VECTOR;
 	const char *a = descriptor(d, &d->a, first), *b = descriptor(d, &d->b, NULL),
 		   *high = opn(d, "add", d->k->role == ROLE_ALL ? "0" : "%zero", swizzle | next),
-		   *all = ll_new(d->f), *type;
+		   *all, *type;
 	STRBUF_LOCAL(code);
 	STRBUF_LOCAL(out);
 	STRBUF_LOCAL(in);
@@ -454,13 +420,11 @@ static void by_warpgroups(TileDot *d, const char *first)
 			strbuf_str(&list), !d->a.along, !d->b.along);
 	strbuf_puts(&code, "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; }");
 	type = arena_printf(d->f->arena, "{ %s }", strbuf_str(&out));
-	ll_put(d->f,
-	       "%s = call %s asm sideeffect \"%s\", \"%sr,r,r,~{memory}\"(%si32 %s, i32 %s, i32 %s) convergent",
-	       all, type, strbuf_str(&code), strbuf_str(&in), strbuf_str(&arg), a, b, high);
-	for (int i = 0; i < d->nacc; i++) {
-		d->acc[i] = ll_new(d->f);
-		ll_put(d->f, "%s = extractvalue %s %s, %d", d->acc[i], type, all, i);
-	}
+	all = ll_set(
+		d->f,
+		"call %s asm sideeffect \"%s\", \"%sr,r,r,~{memory}\"(%si32 %s, i32 %s, i32 %s) convergent",
+		type, strbuf_str(&code), strbuf_str(&in), strbuf_str(&arg), a, b, high);
+	take_apart(d, type, all, d->nacc, d->acc);
 }
 
 /* ---- Multiply-adds ---- */
@@ -468,16 +432,13 @@ static void by_warpgroups(TileDot *d, const char *first)
 /* N adjacent elements at AT. */
 static void load_elements(TileDot *d, const char *at, int n, const char **out)
 {
-	const char *all = ll_new(d->f);
+	const char *type = arena_printf(d->f->arena, "<%d x %s>", n, d->type);
 	const int bytes = n * d->bytes;
 
-	ll_put(d->f, "%s = load <%d x %s>, ptr addrspace(3) %s, align %d", all, n, d->type, at,
-	       bytes < TILE_VECTOR ? bytes : TILE_VECTOR);
-	for (int i = 0; i < n; i++) {
-		out[i] = ll_new(d->f);
-		ll_put(d->f, "%s = extractelement <%d x %s> %s, i32 %d", out[i], n, d->type, all,
-		       i);
-	}
+	take_apart(d, type,
+		   ll_set(d->f, "load %s, ptr addrspace(3) %s, align %d", type, at,
+			  bytes < TILE_VECTOR ? bytes : TILE_VECTOR),
+		   n, out);
 }
 
 /* SUM + X * Y. */
@@ -549,14 +510,11 @@ static const char *shuffled(TileDot *d, int fragment, int row, int k)
 	const int reg = ((fragment * (d->terms / 8) + k / 8) * PAIR + row) * PAIR + k % PAIR;
 	const char *from = op2(d, "or", opn(d, "and", d->lane, 28),
 			       opn(d, "add", "0", k / PAIR % FOUR)),
-		   *x = element(d, b, reg), *in = ll_new(d->f), *out = ll_new(d->f),
-		   *r = ll_new(d->f);
+		   *x = ll_set(d->f, "bitcast float %s to i32", element(d, b, reg));
 
-	ll_put(d->f, "%s = bitcast float %s to i32", in, x);
-	ll_put(d->f, "%s = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %s, i32 %s, i32 31)",
-	       out, in, from);
-	ll_put(d->f, "%s = bitcast i32 %s to float", r, out);
-	return r;
+	x = ll_set(d->f, "call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %s, i32 %s, i32 31)", x,
+		   from);
+	return ll_set(d->f, "bitcast i32 %s to float", x);
 }
 
 /* Adds terms K to K + 3 to all sums; those of A are X[row * 4 + term]. */
@@ -592,12 +550,8 @@ static void store_sums(TileDot *d)
 
 static void load_sums(TileDot *d, bool zero)
 {
-	for (int i = 0; i < d->nacc; i++) {
-		d->acc[i] = !zero ? ll_new(d->f) : ctype_is_float(d->ct) ? "0.0" : "0";
-		if (!zero)
-			ll_put(d->f, "%s = load %s, ptr %s", d->acc[i], d->sum,
-			       ll_element(d->k, ll_buf_name(d->k, d->n->to), d->n->to->dtype, i));
-	}
+	for (int i = 0; i < d->nacc; i++)
+		d->acc[i] = !zero ? element(d, d->n->to, i) : ctype_is_float(d->ct) ? "0.0" : "0";
 }
 
 static void read_and_add(TileDot *d, FourTerms k)
@@ -618,10 +572,9 @@ static void loop_over_terms(TileDot *d)
 	LlLoop l;
 
 	store_sums(d);
-	l = ll_open_loop(k, it, "0", arena_printf(d->f->arena, "%d", d->terms), "4");
+	l = ll_open_loop(k, it, "0", ll_number(d->f, d->terms), "4");
 	l.once = true;
-	at = ll_new(d->f);
-	ll_put(d->f, "%s = trunc i64 %s to i32", at, l.var);
+	at = ll_set(d->f, "trunc i64 %s to i32", l.var);
 	load_sums(d, false);
 	read_and_add(d, (FourTerms){0, at});
 	store_sums(d);
@@ -675,8 +628,7 @@ void ll_tile_dot(LlKernel *k, const TileNode *n)
 	if (layout_count(n->val->load.buf->tile, AT_ADDRESS) > 1)
 		d.a = open_shared(&d, n->val, n->it[0], wgmma ? NULL : rows);
 	d.permuted = !d.a.buf && d.elems == 1;
-	wide = ll_new(&k->f);
-	ll_put(&k->f, "%s = zext i32 %s to i64", wide, rows);
+	wide = ll_set(&k->f, "zext i32 %s to i64", rows);
 	ll_bind(k, n->it[0], wide); /* all rows of a warp read the same buffer of B */
 	d.b = open_shared(&d, n->by, n->it[1], columns);
 	k->ahead = k->ahead > AHEAD ? k->ahead : AHEAD;
@@ -729,12 +681,10 @@ void ll_tile_sums(LlKernel *k, const TileNode *n)
 	for (int i = 0; i < rows / warps / MMA_ROWS; i++) {
 		for (int s = 0; s < FOUR; s++) {
 			sum[s] = n->adds ? "undef" : "0.0"; /* other columns are not read */
-			if (n->adds && s % PAIR == 0) {
-				sum[s] = ll_new(d.f);
-				ll_put(d.f, "%s = load %s, ptr %s", sum[s], d.sum,
-				       ll_element(k, ll_buf_name(k, n->to), n->to->dtype,
-						  register_of_row(n, i, s / PAIR)));
-			}
+			if (n->adds && s % PAIR == 0)
+				sum[s] = ll_set(d.f, "load %s, ptr %s", d.sum,
+						ll_element(k, ll_buf_name(k, n->to), n->to->dtype,
+							   register_of_row(n, i, s / PAIR)));
 		}
 		for (int step = 0; step < terms * bytes / MMA_STEP_BYTES; step++) {
 			read_registers(&d, &want, i, step, x);

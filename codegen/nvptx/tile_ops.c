@@ -15,7 +15,8 @@ enum { MOST_AT_ONCE = 16 }; /* elements of one access */
 
 /* ---- Points ---- */
 
-const char *ll_tile_digits(LlKernel *k, const TileLayout *l, int dim)
+/* The part of an index of dim DIM that follows from this thread's lane and warp, an i64. */
+static const char *thread_digits(LlKernel *k, const TileLayout *l, int dim)
 {
 	LlFn *f = &k->f;
 	const char *sum = "0", *number[2] = {NULL, NULL};
@@ -34,8 +35,7 @@ const char *ll_tile_digits(LlKernel *k, const TileLayout *l, int dim)
 						 : number[warp];
 			digit = ll_op(f, "mul nuw nsw i64", ll_op(f, "urem i64", digit, x->extent),
 				      x->stride);
-			r = ll_new(f);
-			ll_put(f, "%s = add nuw nsw i64 %s, %s", r, sum, digit);
+			r = ll_set(f, "add nuw nsw i64 %s, %s", sum, digit);
 			sum = r;
 		}
 		inner[x->at] *= x->extent;
@@ -61,7 +61,7 @@ static TilePoints open_points(LlKernel *k, const TileNode *n)
 
 	ll_forget(&k->f);
 	for (int d = 0; d < n->n; d++)
-		p.base[d] = ll_tile_digits(k, &n->points, d);
+		p.base[d] = thread_digits(k, &n->points, d);
 	return p;
 }
 
@@ -114,7 +114,7 @@ static const char *value_at(TilePoints *p, Expr *e)
 
 static void store_register(LlKernel *k, Buf *b, int r, const char *val)
 {
-	ll_store(k, b, arena_printf(k->f.arena, "%d", r), val);
+	ll_store(k, b, ll_number(&k->f, r), val);
 }
 
 /* ---- Maps ---- */
@@ -200,8 +200,7 @@ static void enter_number(TilePoints *p, const char *reg)
 			continue;
 		digit = ll_op(f, "mul nuw nsw i64", ll_op(f, "urem i64", digit, x->extent),
 			      x->stride);
-		r = ll_new(f);
-		ll_put(f, "%s = add nuw nsw i64 %s, %s", r, idx[x->dim], digit);
+		r = ll_set(f, "add nuw nsw i64 %s, %s", idx[x->dim], digit);
 		idx[x->dim] = r;
 	}
 	for (int d = 0; d < p->n->n; d++)
@@ -225,8 +224,7 @@ static void map_to_memory(TilePoints *p)
 		return;
 	}
 	l = ll_open_loop(p->k, kernel_iter(kernel, "round", dim_const(kernel->ctx, regs)), "0",
-			 arena_printf(p->k->f.arena, "%d", regs),
-			 arena_printf(p->k->f.arena, "%d", vector));
+			 ll_number(&p->k->f, regs), ll_number(&p->k->f, vector));
 	enter_number(p, l.var);
 	map_vector(p, 0, vector);
 	ll_close_loop(p->k, &l);
@@ -336,7 +334,7 @@ static void fold(TilePoints *p)
 		state[s] = combined(p, state[s], v);
 	}
 	for (int s = 0; s < states; s++) {
-		const char *at = arena_printf(p->k->f.arena, "%d", s), *v = over_lanes(p, state[s]);
+		const char *at = ll_number(&p->k->f, s), *v = over_lanes(p, state[s]);
 
 		ll_store(p->k, n->to, at, n->adds ? combined(p, ll_load(p->k, n->to, at), v) : v);
 	}
@@ -405,17 +403,13 @@ static const char *digit_of(LlFn *f, const char *t, int div, int mod)
 /* HIGH * BASE + LOW, where LOW < BASE. */
 static const char *joined(LlFn *f, const char *high, int base, const char *low)
 {
-	const char *r;
-
 	if (!strcmp(high, "0"))
 		return low;
 	if (base > 1)
 		high = ll_op(f, "mul nuw nsw i64", high, base);
 	if (!strcmp(low, "0"))
 		return high;
-	r = ll_new(f);
-	ll_put(f, "%s = add nuw nsw i64 %s, %s", r, high, low);
-	return r;
+	return ll_set(f, "add nuw nsw i64 %s, %s", high, low);
 }
 
 /* C with it[0] replaced by it[0] + ROWS. The pool of expressions moves constants out of products
@@ -470,11 +464,9 @@ static const char *loaded(const TileCopy *c, const char *cond)
 	end = f->block;
 	ll_forget(f);
 	ll_close_if(k, after);
-	if (cond) {
-		all = ll_new(f);
-		ll_put(f, "%s = phi %s [ zeroinitializer, %%%s ], [ %s, %%%s ]", all,
-		       ll_piece_type(k, &c->piece), from, value, end);
-	}
+	if (cond)
+		all = ll_set(f, "phi %s [ zeroinitializer, %%%s ], [ %s, %%%s ]",
+			     ll_piece_type(k, &c->piece), from, value, end);
 	return all;
 }
 
@@ -485,8 +477,7 @@ static void copy_bound(const TileCopy *c, int at)
 	const char *type = ll_piece_type(k, &c->piece), *all, *cond;
 
 	if (c->from) {
-		all = ll_new(&k->f);
-		ll_put(&k->f, "%s = load %s, ptr %s, align 4", all, type, held_at(c, c->from, at));
+		all = ll_set(&k->f, "load %s, ptr %s, align 4", type, held_at(c, c->from, at));
 		ll_piece_store(k, &c->piece, all);
 		return;
 	}
@@ -515,17 +506,16 @@ static int copy_rounds(const TileCopy *c)
 	LlKernel *k = c->k;
 	Kernel *kernel = k->sched->kernel;
 	const int threads = tile_threads(k->stage, c->n), rounds = c->pieces / threads;
-	const char *t = ll_new(&k->f), *first = ll_new(&k->f);
+	const char *first;
 	LlLoop l;
 
 	if (rounds <= UNROLLED || c->from || tile_in_registers(c->n->to))
 		return 0;
 	l = ll_open_loop(k, kernel_iter(kernel, "round", dim_const(kernel->ctx, rounds)), "0",
-			 arena_printf(k->f.arena, "%d", rounds), "1");
+			 ll_number(&k->f, rounds), "1");
 	l.once = true;
-	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", first, l.var, threads);
-	ll_put(&k->f, "%s = add nuw nsw i64 %s, %s", t, first, thread_of(c->n));
-	bind_piece(c, t);
+	first = ll_op(&k->f, "mul nuw nsw i64", l.var, threads);
+	bind_piece(c, ll_set(&k->f, "add nuw nsw i64 %s, %s", first, thread_of(c->n)));
 	copy_bound(c, 0);
 	ll_close_loop(k, &l);
 	return rounds;
@@ -560,13 +550,11 @@ static void copy(LlKernel *k, const TileNode *n)
 static const char *mbarrier(LlKernel *k, const TileNode *n)
 {
 	LlFn *f = &k->f;
-	const char *at = ll_expr(f, n->idx[0]), *narrow = ll_new(f), *base = ll_new(f),
-		   *r = ll_new(f);
+	const char *at = ll_narrow(f, ll_expr(f, n->idx[0])),
+		   *base = ll_set(f, "ptrtoint ptr addrspace(3) %s to i32",
+				  ll_tile_memory(k, n->to));
 
-	ll_put(f, "%s = trunc i64 %s to i32", narrow, at);
-	ll_put(f, "%s = ptrtoint ptr addrspace(3) %s to i32", base, ll_tile_memory(k, n->to));
-	ll_put(f, "%s = add i32 %s, %s", r, base, ll_op(f, "mul i32", narrow, MBARRIER_BYTES));
-	return r;
+	return ll_set(f, "add i32 %s, %s", base, ll_op(f, "mul i32", at, MBARRIER_BYTES));
 }
 
 /* Every thread of the producers arrives, since each needs a fence of its own. A warp of readers,
@@ -586,9 +574,9 @@ static void arrive(LlKernel *k, const TileNode *n)
  * after it. */
 static void await(LlKernel *k, const TileNode *n)
 {
-	const char *at = mbarrier(k, n), *parity = ll_expr(&k->f, n->val), *wide = ll_new(&k->f);
+	const char *at = mbarrier(k, n), *parity = ll_expr(&k->f, n->val),
+		   *wide = ll_set(&k->f, "zext i1 %s to i32", parity);
 
-	ll_put(&k->f, "%s = zext i1 %s to i32", wide, parity);
 	ll_put(&k->f,
 	       "call void asm sideeffect \"{ .reg .pred p; $$dl_wait${:uid}: "
 	       "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; vote.sync.all.pred p, p, -1; @!p bra.uni $$dl_wait${:uid}; }\", "
@@ -661,21 +649,18 @@ void ll_tile_roles(LlKernel *k, const LNode *body)
 	const StageBlock *b = &k->stage->block;
 	LlFn *f = &k->f;
 	MadeTiles made = {0};
-	const char *is = ll_new(f), *after;
+	const char *is = ll_op(f, "icmp eq i32", "%tid32", 0), *after;
 	/* A block of three warpgroups has 168 registers a thread; those that multiply may have
 	 * more. */
 	const bool moves = b->producers == 128 && b->threads == 256;
 
-	ll_put(f, "%s = icmp eq i32 %%tid32, 0", is);
 	after = ll_open_if(k, is);
 	make_mbarriers(k, body, &made);
 	ll_forget(f);
 	ll_close_if(k, after);
 	ll_put(f, "call void @llvm.nvvm.barrier0()");
 	for (int producers = 1; producers >= 0; producers--) {
-		is = ll_new(f);
-		ll_put(f, "%s = icmp %s i32 %%tid32, %d", is, producers ? "uge" : "ult",
-		       b->threads);
+		is = ll_set(f, "icmp %s i32 %%tid32, %d", producers ? "uge" : "ult", b->threads);
 		after = ll_open_if(k, is);
 		if (moves)
 			ll_put(f,

@@ -71,9 +71,9 @@ void ll_vector_fetch(LlVector *p, const char *lo)
 		const char *type, *at = ll_pointer(k, b, ll_expr(f, w->load->load.idx[0]),
 						   p->vector, false, &type);
 
-		w->vector = ll_new(f);
-		ll_put(f, "%s = load %s, %s %s, align %d", w->vector,
-		       vector_type(f->arena, b, p->vector), type, at, align_of(k, b, p->vector));
+		w->vector = ll_set(f, "load %s, %s %s, align %d",
+				   vector_type(f->arena, b, p->vector), type, at,
+				   align_of(k, b, p->vector));
 	}
 }
 
@@ -87,10 +87,9 @@ void ll_vector_element(LlVector *p, const char *lo, int v)
 	k->kept = p->kept < 0 ? -1 : p->kept + v;
 	VEC_EACH_AT (w, &p->wide) {
 		const Buf *b = w->load->load.buf;
-		const char *code = ll_new(f);
+		const char *code = ll_set(f, "extractelement %s %s, i32 %d",
+					  vector_type(f->arena, b, p->vector), w->vector, v);
 
-		ll_put(f, "%s = extractelement %s %s, i32 %d", code,
-		       vector_type(f->arena, b, p->vector), w->vector, v);
 		ll_name(f, w->load, ll_decoded(k, b->dtype, code));
 	}
 }
@@ -108,17 +107,14 @@ static const char *vector_values(LlVector *p, const LNode *st, const char *lo)
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
 	const Buf *to = st->store.buf[0];
-	const char *all = "undef", *type = vector_type(f->arena, to, p->vector);
+	const char *all = "undef", *code;
 
 	for (int v = 0; v < p->vector; v++) {
-		const char *code, *next;
-
 		ll_vector_element(p, lo, v);
 		code = ll_encoded(k, to->dtype, ll_expr(f, st->store.val[0]));
-		next = ll_new(f);
-		ll_put(f, "%s = insertelement %s %s, %s %s, i32 %d", next, type, all,
-		       ll_stored(to->dtype), code, v);
-		all = next;
+		all = ll_set(f, "insertelement %s %s, %s %s, i32 %d",
+			     vector_type(f->arena, to, p->vector), all, ll_stored(to->dtype), code,
+			     v);
 	}
 	end_elements(p, lo);
 	return all;
@@ -175,32 +171,21 @@ static void packed_bytes(LlVector *p, const LNode *st, const char *lo, const cha
 		after = ll_open_if_in(k, i, NULL, hi);
 		ll_bind(k, p->var, i);
 		code = ll_encoded(k, st->store.buf[0]->dtype, ll_expr(f, st->store.val[0]));
-		old = ll_new(f);
-		ll_put(f, "%s = zext i8 %s to i64", old, code);
+		old = ll_set(f, "zext i8 %s to i64", code);
 		all = ll_op(f, "shl i64", ll_op(f, "and i64", old, (1 << bits) - 1), v * bits);
-		old = ll_new(f);
-		code = ll_new(f);
-		ll_put(f, "%s = load i64, ptr %s", old, word);
-		ll_put(f, "%s = or i64 %s, %s", code, old, all);
-		ll_put(f, "store i64 %s, ptr %s", code, word);
+		old = ll_set(f, "load i64, ptr %s", word);
+		ll_put(f, "store i64 %s, ptr %s", ll_set(f, "or i64 %s, %s", old, all), word);
 		ll_close_if(k, after);
 	}
 	ll_forget(f);
 	for (int byte = 0; byte < p->vector * bits / 8; byte++) {
-		const char *to;
-
 		after = ll_open_if_in(k, ll_plus(f, lo, byte * 8 / bits), NULL, hi);
-		old = ll_new(f);
-		code = ll_new(f);
-		ll_put(f, "%s = load i64, ptr %s", old, word);
-		all = ll_op(f, "lshr i64", old, byte * 8);
-		ll_put(f, "%s = trunc i64 %s to i8", code, all);
+		all = ll_op(f, "lshr i64", ll_set(f, "load i64, ptr %s", word), byte * 8);
+		code = ll_set(f, "trunc i64 %s to i8", all);
 		i = ll_plus(f, ll_op(f, "lshr i64", first, 3), byte);
-		to = ll_new(f);
 		ll_access_buf(k, st->store.buf[0], true);
-		ll_put(f, "%s = getelementptr i8, ptr addrspace(1) %s, i64 %s", to,
-		       ll_buf_name(k, st->store.buf[0]), i);
-		ll_put(f, "store i8 %s, ptr addrspace(1) %s", code, to);
+		ll_put(f, "store i8 %s, ptr addrspace(1) %s", code,
+		       ll_gep(f, "i8", 1, ll_buf_name(k, st->store.buf[0]), i));
 		ll_close_if(k, after);
 	}
 }
@@ -261,12 +246,11 @@ bool ll_vector(LlKernel *k, const LNode *n)
 		vector_node(&p, n->body, lo);
 		return true;
 	}
-	full = ll_new(f);
 	label[0] = ll_label(f, "whole");
 	label[1] = ll_label(f, "rest");
 	label[2] = ll_label(f, "stored");
 	end = ll_plus(f, lo, n->share.vector);
-	ll_put(f, "%s = icmp sle i64 %s, %s", full, end, hi);
+	full = ll_set(f, "icmp sle i64 %s, %s", end, hi);
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", full, label[0], label[1]);
 	ll_begin(f, label[0]);
 	vector_node(&p, n->body, lo);
@@ -298,7 +282,7 @@ const char *ll_piece_load(LlKernel *k, const LlPiece *c)
 {
 	LlVector p = elements(k, c);
 	const Buf *to = c->store.store.buf[0];
-	const char *all, *r;
+	const char *all;
 
 	if (p.vector > 1)
 		ll_vector_find(&p, c->store.store.val[0]);
@@ -306,10 +290,8 @@ const char *ll_piece_load(LlKernel *k, const LlPiece *c)
 	all = vector_values(&p, &c->store, "0");
 	if (!in_words(to, p.vector))
 		return all;
-	r = ll_new(&k->f);
-	ll_put(&k->f, "%s = bitcast %s %s to %s", r, vector_type(k->f.arena, to, p.vector), all,
-	       ll_piece_type(k, c));
-	return r;
+	return ll_set(&k->f, "bitcast %s %s to %s", vector_type(k->f.arena, to, p.vector), all,
+		      ll_piece_type(k, c));
 }
 
 void ll_piece_store(LlKernel *k, const LlPiece *c, const char *all)
@@ -334,7 +316,7 @@ void ll_piece_copy(LlKernel *k, const LlPiece *c, const char *cond)
 	const int bytes = bytes_of(b, p.vector);
 	LlFn *f = &k->f;
 	const Expr *load = c->store.store.val[0];
-	const char *to, *from, *size = ll_new(f), *type;
+	const char *to, *from, *size, *type;
 
 	/* the schedule ensures (passes/schedule/gpu/gemm.c) that a copy is contiguous and aligned
 	 * to its size at both ends */
@@ -351,7 +333,7 @@ void ll_piece_copy(LlKernel *k, const LlPiece *c, const char *cond)
 		       bytes == 16 ? 'g' : 'a', bytes, to, from);
 		return;
 	}
-	ll_put(f, "%s = select i1 %s, i32 %d, i32 0", size, cond, bytes);
+	size = ll_set(f, "select i1 %s, i32 %d, i32 0", cond, bytes);
 	ll_put(f,
 	       "call void @llvm.nvvm.cp.async.c%c.shared.global.%d.s(ptr addrspace(3) %s, ptr addrspace(1) %s, i32 %s)",
 	       bytes == 16 ? 'g' : 'a', bytes, to, from, size);

@@ -186,15 +186,10 @@ typedef struct Tile {
  * ROWS rows. Only the other operands depend on the row (in a skinny product, they are the few
  * rows of A); idx, vals and LPoint.at mention COL and ROW. A thread has LShare.vector adjacent
  * columns of every row. With LShare.peel it has up to COLUMN_BLOCKS columns instead, one warp's
- * width apart.
- *
- * If LANES is not null, it is an operand in the order of fragments (ir/loop/mma.def), and vals read
- * it once. A thread then has what one lane holds of half a block of terms, for two columns of
- * each MMA_ROWS. In this case lo is 0 and the number of terms is a multiple of a half block. */
+ * width apart. */
 enum { COLUMN_BLOCKS = 8 };
 typedef struct ColumnReduction {
 	Iter *col, *row;
-	const Buf *lanes;
 	int cols, rows;
 	/* number of rows that exist, null: all. Terms of the other rows are computed and
 	 * discarded. */

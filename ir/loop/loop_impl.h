@@ -62,7 +62,7 @@ void lt_count(LoopText *t, int *v, int lo, int hi);
 void lt_dim(LoopText *t, Dim **d);
 /* An expression of type CT. */
 void lt_expr(LoopText *t, Expr **e, CType ct);
-/* A layout of this rank. */
+/* A layout of this rank, "0 lane 8*1, 1 lane 4*2, 0 at 16*1+144": dim, place, extent, stride and pitch of each axis. */
 void lt_layout(LoopText *t, TileLayout *l, int rank);
 /* A buffer in scope. */
 void lt_buf(LoopText *t, Buf **b);

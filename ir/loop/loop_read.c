@@ -255,13 +255,42 @@ void lt_expr(LoopText *t, Expr **e, CType ct)
 
 void lt_layout(LoopText *t, TileLayout *l, int rank)
 {
-	if (t->out) {
-		layout_print_axes(t->out, l);
-		return;
+	static const char *const dims[] = {"-1 ", "0 ", "1 ", "2 "};
+	static const char *const places[] = {[AT_ADDRESS] = "at ",
+					     [AT_REGISTER] = "reg ",
+					     [AT_LANE] = "lane ",
+					     [AT_WARP] = "warp "};
+	/* a block has fewer elements and bytes, and no sum of products of two such numbers overflows */
+	enum { MOST = 1 << 18 };
+	const int n = t->out ? l->n : 0;
+
+	if (!t->out)
+		*l = (TileLayout){.rank = rank};
+	for (int i = 0; i == 0 || lt_opt(t, i < n, ", "); i++) {
+		const bool some = i < n;
+		TileAxis x = some ? l->axis[i] : (TileAxis){0};
+		const int dim = lt_choice(t, dims, rank + 1, some ? x.dim + 1 : -1),
+			  at = dim < 0 ? -1 : lt_choice(t, places, PLACES, (int)x.at);
+
+		if (dim < 0 && i == 0)
+			break;
+		if (at < 0 || i == MAX_AXES || (dim == 0 && at == AT_ADDRESS))
+			lt_expected(t, "a layout");
+		if (t->failed)
+			return;
+		x.dim = dim - 1;
+		x.at = (TilePlace)at;
+		lt_number(t, &x.extent, 2, MOST);
+		lt_put(t, "*");
+		lt_number(t, &x.stride, 1, MOST);
+		if (x.at == AT_ADDRESS) {
+			x.xored = lt_opt(t, x.xored, "^");
+			lt_put(t, "+");
+			lt_number(t, &x.pitch, 1, MOST);
+		}
+		if (!t->out)
+			l->axis[l->n++] = x;
 	}
-	skip_blanks(t);
-	if (!t->failed && !layout_parse_axes(&t->p, rank, l))
-		lt_expected(t, "a layout");
 	if (!t->failed && !layout_fits(l))
 		lt_fault(t,
 			 "no block has as many registers, lanes, warps or elements as this layout");

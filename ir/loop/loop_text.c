@@ -224,13 +224,10 @@ static void reduce(LoopText *t, LNode *n)
 static void columns(LoopText *t, LNode *n)
 {
 	ColumnReduction *f;
-	Buf *lanes;
 
 	if (!t->out)
 		n->columns = NEW(t->arena, ColumnReduction);
 	f = n->columns;
-	/* The cast drops const: the buffer is only read. */
-	lanes = t->out ? (Buf *)(uintptr_t)f->lanes : NULL;
 	lt_put(t, "columns ");
 	range(t, n);
 	lt_put(t, " for ");
@@ -238,9 +235,6 @@ static void columns(LoopText *t, LNode *n)
 	lt_opt_expr(t, " valid ", &f->valid, CT_I64);
 	lt_put(t, ", ");
 	counted(t, &f->col, &f->cols);
-	if (lt_opt(t, lanes != NULL, " by lanes of "))
-		lt_buf(t, &lanes);
-	f->lanes = lanes;
 	opt_count(t, " vector ", &n->share.vector, MOST_VECTOR);
 	lt_opt_expr(t, " peel ", &n->share.peel, CT_I64);
 	lt_put(t, ": ");

@@ -342,13 +342,10 @@ static void check_columns(LoopText *t, const LNode *n)
 	const ColumnReduction *f = n->columns;
 	const int vector = n->share.vector ? n->share.vector : 1;
 
-	if (n->share.peel && (vector > COLUMN_BLOCKS || f->rows != 1 || f->lanes))
+	if (n->share.peel && (vector > COLUMN_BLOCKS || f->rows != 1))
 		lt_fault(t, "columns that are peeled are of one row, in at most %d blocks",
 			 COLUMN_BLOCKS);
-	else if (f->lanes && (f->cols % MMA_ROWS || f->cols / MMA_ROWS > COLUMN_BLOCKS))
-		lt_fault(t, "lanes have whole fragments of %d columns, at most %d", MMA_ROWS,
-			 COLUMN_BLOCKS);
-	else if (!f->lanes && !n->share.peel && (f->cols % vector || f->cols / vector > 32))
+	else if (!n->share.peel && (f->cols % vector || f->cols / vector > 32))
 		lt_fault(t, "%d columns in vectors of %d are not those of 32 lanes at most",
 			 f->cols, vector);
 	else if ((int64_t)f->cols * f->rows > MOST_SHARED)

@@ -4,11 +4,7 @@
 #include "ir/kernel/kernel.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
-
-const char *const place_name[PLACES] = {
-	[AT_ADDRESS] = "at", [AT_REGISTER] = "reg", [AT_LANE] = "lane", [AT_WARP] = "warp"};
 
 void layout_add(TileLayout *l, int dim, TilePlace at, int64_t extent, int64_t stride, int64_t pitch)
 {
@@ -267,48 +263,18 @@ int layout_register(const TileLayout *from, const TileLayout *to, int r)
 	return same_threads(from, to) ? find_register(from, to, r) : -1;
 }
 
-TileChange layout_change_in_threads(const TileLayout *from, const TileLayout *to)
+TileChange layout_change(const TileLayout *from, const TileLayout *to)
 {
 	const int64_t n = layout_count(to, AT_REGISTER);
 	TileChange c = n == layout_count(from, AT_REGISTER) ? CHANGE_NOTHING : CHANGE_RENAME;
 
 	if (!same_threads(from, to))
-		return CHANGE_SHUFFLE;
+		return CHANGE_OTHER;
 	for (int r = 0; r < n && c <= CHANGE_RENAME; r++) {
 		const int from_r = find_register(from, to, r);
 
-		c = from_r < 0 ? CHANGE_SHUFFLE : from_r != r ? CHANGE_RENAME : c;
+		c = from_r < 0 ? CHANGE_OTHER : from_r != r ? CHANGE_RENAME : c;
 	}
-	return c;
-}
-
-/* Some lane of warp W has element IDX in FROM. */
-static bool in_warp(const TileLayout *from, int64_t w, const int64_t *idx)
-{
-	int64_t x[TILE_RANK];
-
-	for (int64_t r = 0; r < layout_count(from, AT_REGISTER); r++)
-		for (int64_t l = 0; l < WARP_LANES; l++) {
-			layout_element(from, r, l, w, x);
-			if (same_element(from->rank, x, idx))
-				return true;
-		}
-	return false;
-}
-
-TileChange layout_change(const TileLayout *from, const TileLayout *to)
-{
-	const int64_t n = layout_count(to, AT_REGISTER), warps = warps_of(from, to);
-	const TileChange c = layout_change_in_threads(from, to);
-	int64_t idx[TILE_RANK];
-
-	for (int64_t w = 0; w < warps && c == CHANGE_SHUFFLE; w++)
-		for (int64_t l = 0; l < WARP_LANES; l++)
-			for (int64_t r = 0; r < n; r++) {
-				layout_element(to, r, l, w, idx);
-				if (!in_warp(from, w, idx))
-					return CHANGE_THROUGH;
-			}
 	return c;
 }
 
@@ -369,94 +335,6 @@ int bank_passes(const int64_t *at, int n, int bytes)
 	return most;
 }
 
-int layout_bank_passes(const TileLayout *lanes, const TileLayout *address, int bytes)
-{
-	const int n = bank_lanes(bytes);
-	int passes = 0;
-
-	for (int first = 0; first < WARP_LANES; first += n) {
-		int64_t at[WARP_LANES], idx[TILE_RANK];
-
-		for (int i = 0; i < n; i++) {
-			layout_element(lanes, 0, first + i, 0, idx);
-			at[i] = layout_address(address, idx);
-		}
-		passes += bank_passes(at, n, bytes);
-	}
-	return passes;
-}
-
-/* ---- Text ---- */
-
-void layout_print_axes(StrBuf *b, const TileLayout *l)
-{
-	for (int i = 0; i < l->n; i++) {
-		const TileAxis *x = &l->axis[i];
-
-		strbuf_printf(b, "%s%d %s %lld*%lld", i ? ", " : "", x->dim, place_name[x->at],
-			      (long long)x->extent, (long long)x->stride);
-		if (x->at == AT_ADDRESS)
-			strbuf_printf(b, "%s+%lld", x->xored ? "^" : "", (long long)x->pitch);
-	}
-}
-
-/* Reads a number from LEAST to MOST at *P. A block has fewer elements and bytes, and no sum of products of
- * two such numbers overflows. */
-static bool read_number(const char **p, int64_t least, int64_t *v)
-{
-	enum { MOST = 1 << 18 };
-	const bool minus = least < 0 && **p == '-';
-	const char *at = *p + minus;
-	int64_t n = 0;
-
-	if (*at < '0' || *at > '9')
-		return false;
-	for (; *at >= '0' && *at <= '9' && n <= MOST; at++)
-		n = n * 10 + (*at - '0');
-	n = minus ? -n : n;
-	if (n < least || n > MOST)
-		return false;
-	*v = n;
-	*p = at;
-	return true;
-}
-
-static bool read_char(const char **p, char c)
-{
-	if (**p != c)
-		return false;
-	++*p;
-	return true;
-}
-
-static bool read_place(const char **p, TilePlace *at)
-{
-	for (int i = 0; i < PLACES; i++) {
-		const size_t n = strlen(place_name[i]);
-
-		if (strncmp(*p, place_name[i], n) || (*p)[n] != ' ')
-			continue;
-		*p += n + 1;
-		*at = (TilePlace)i;
-		return true;
-	}
-	return false;
-}
-
-static bool read_axis(const char **p, int rank, TileAxis *x)
-{
-	int64_t dim;
-
-	if (!read_number(p, -1, &dim) || dim >= rank || !read_char(p, ' ') ||
-	    !read_place(p, &x->at) || !read_number(p, 2, &x->extent) || !read_char(p, '*') ||
-	    !read_number(p, 1, &x->stride))
-		return false;
-	x->dim = (int)dim;
-	x->xored = x->at == AT_ADDRESS && read_char(p, '^');
-	return x->at != AT_ADDRESS ||
-	       (dim >= 0 && read_char(p, '+') && read_number(p, 1, &x->pitch));
-}
-
 bool layout_fits(const TileLayout *l)
 {
 	int64_t n[PLACES] = {1, 1, 1, 1};
@@ -472,20 +350,5 @@ bool layout_fits(const TileLayout *l)
 		if ((n[at] *= l->axis[i].extent) > place_most[at])
 			return false;
 	}
-	return true;
-}
-
-bool layout_parse_axes(const char **p, int rank, TileLayout *l)
-{
-	*l = (TileLayout){.rank = rank};
-	if (rank < 0 || rank > TILE_RANK)
-		return false;
-	if (**p != '-' && (**p < '0' || **p > '9'))
-		return true;
-	do {
-		if (l->n == MAX_AXES || !read_axis(p, rank, &l->axis[l->n]))
-			return false;
-		l->n++;
-	} while (!strncmp(*p, ", ", 2) && (*p += 2));
 	return true;
 }

@@ -26,7 +26,6 @@
 #include "ir/expr/expr.h"
 
 typedef enum TilePlace { AT_ADDRESS, AT_REGISTER, AT_LANE, AT_WARP, PLACES } TilePlace;
-extern const char *const place_name[PLACES]; /* "at", "reg", "lane", "warp" */
 
 enum { MAX_AXES = 16, TILE_RANK = 3, WARP_LANES = 32 };
 
@@ -48,8 +47,7 @@ typedef struct TileLayout {
 typedef enum TileChange {
 	CHANGE_NOTHING, /* each register holds the same element in both */
 	CHANGE_RENAME, /* each thread has all it needs, in other registers, the same in all threads */
-	CHANGE_SHUFFLE, /* lanes of the same warp have it */
-	CHANGE_THROUGH  /* other warps have it: through shared memory */
+	CHANGE_OTHER   /* other threads have it, or a register that differs between threads */
 } TileChange;
 
 /* Appends an axis to L. */
@@ -83,9 +81,6 @@ bool layout_of_operand(Ctx *c, Expr *const *index, int rank, Iter *const *it, in
  * there is none. Both have as many warps, or one of them has 1. */
 int layout_register(const TileLayout *from, const TileLayout *to, int r);
 TileChange layout_change(const TileLayout *from, const TileLayout *to);
-/* The same where other changes than CHANGE_NOTHING and CHANGE_RENAME need not be told apart, which takes
- * as many steps as there are pairs of registers, not of elements: CHANGE_SHUFFLE is any of them. */
-TileChange layout_change_in_threads(const TileLayout *from, const TileLayout *to);
 /* The largest power of two, at most MOST, such that as many consecutive registers, from a multiple of
  * it on, are at consecutive addresses of elements of BYTES each, in every thread. */
 int layout_vector_width(const TileLayout *registers, const TileLayout *address, int bytes,
@@ -95,15 +90,8 @@ int layout_vector_width(const TileLayout *registers, const TileLayout *address, 
 int bank_lanes(int bytes);
 /* How often it passes for those of N of these lanes, at the byte addresses AT. */
 int bank_passes(const int64_t *at, int n, int bytes);
-/* How often shared memory passes for one access of BYTES by each lane of warp 0, to the element in
- * its register 0: 1 if no two lanes need different words of one bank; 16 bytes a lane take at least 4. */
-int layout_bank_passes(const TileLayout *lanes, const TileLayout *address, int bytes);
 
-/* "0 lane 8*1, 1 lane 4*2, 0 at 16*1+144": dim, place, extent, stride and pitch of each axis. */
-void layout_print_axes(StrBuf *b, const TileLayout *l);
 /* Whether a block has as many elements, registers, lanes and warps as L, and what is xored may be. */
 bool layout_fits(const TileLayout *l);
-/* Reads such a text of a layout of rank RANK at *P and advances *P; false, with *P at the fault. */
-bool layout_parse_axes(const char **p, int rank, TileLayout *l);
 
 #endif

@@ -9,8 +9,7 @@ enum {
 	QUADS = 4,
 	REGISTER_BYTES = 4,
 	UNIT = TILE_VECTOR, /* bytes of a row that ldmatrix loads, too */
-	BANKS_BYTES = 128,  /* bytes of one word of each bank of shared memory */
-	WORDS_APART = 32    /* bytes between rows of words modulo BANKS_BYTES */
+	WORDS_APART = 32    /* bytes: rows of words are an odd multiple apart */
 };                          /* lane 4*g + t has row g, and columns or terms of t */
 
 TileLayout tile_sums(const TileGrid *g, int m, int n)
@@ -87,8 +86,8 @@ int64_t tile_pitch(MmaKind kind, int cols, int bytes, bool along)
 	const int64_t row = ((int64_t)cols * bytes + UNIT - 1) / UNIT * UNIT;
 	const bool words = kind != MMA_FMA && bytes == REGISTER_BYTES && !along;
 
-	if (words) /* the lanes of a load have rows of 8 words */
-		return row + (WORDS_APART + BANKS_BYTES - row % BANKS_BYTES) % BANKS_BYTES;
+	if (words) /* the lanes of a load have 4 rows of 8 words */
+		return row + (3 * WORDS_APART - row % (2 * WORDS_APART)) % (2 * WORDS_APART);
 	return row + (row / UNIT % 2 ? 0 : UNIT); /* they have 16 bytes of 8 rows */
 }
 
@@ -239,7 +238,7 @@ static const Buf *held_by(const TileNode *n)
 
 static bool same_layout(const TileLayout *a, const TileLayout *b, TileChange most)
 {
-	return a->rank == b->rank && layout_change_in_threads(a, b) <= most;
+	return a->rank == b->rank && layout_change(a, b) <= most;
 }
 
 bool tile_piece_order(ExprPool *p, const TileNode *n, int threads, PieceOrder *best)
@@ -362,7 +361,7 @@ static void check_register(TileCheck *t, const Buf *b, Expr *const *idx, int nid
 	for (int d = 0; d < b->rank; d++)
 		if (layout_extent_of(&want, d) > extent_of_dim(b, d))
 			fault(t, "an index leaves", b->name);
-	if (layout_change_in_threads(b->tile, &want) > CHANGE_RENAME)
+	if (layout_change(b->tile, &want) > CHANGE_RENAME)
 		fault(t, "a thread does not hold what it accesses of", b->name);
 }
 

@@ -203,6 +203,16 @@ Dim *iters_points(Ctx *c, Iter *const *it, int n)
 	return points;
 }
 
+void iters_split(ExprPool *p, Iter *const *it, int n, Expr *flat, Expr **out)
+{
+	for (int i = n - 1; i >= 0; i--) {
+		Expr *extent = ex_dim(p, it[i]->extent);
+
+		out[i] = i ? ex_op2(p, IN_mod, flat, extent) : flat;
+		flat = i ? ex_op2(p, IN_floordiv, flat, extent) : flat;
+	}
+}
+
 bool iters_fewer(Ctx *c, Iter *const *it, int n, int64_t least)
 {
 	int64_t v;

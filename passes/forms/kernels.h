@@ -54,6 +54,8 @@ bool kernel_can_fault(const Kernel *k);
 int expr_cost(Expr *e);
 /* The number of points of N iterators: the product of their extents. */
 Dim *iters_points(Ctx *c, Iter *const *it, int n);
+/* OUT[0..n): the values of the iterators IT at point FLAT of all of their points. */
+void iters_split(ExprPool *p, Iter *const *it, int n, Expr *flat, Expr **out);
 /* Whether that number is constant and less than LEAST. */
 bool iters_fewer(Ctx *c, Iter *const *it, int n, int64_t least);
 /* Whether S stores each element once, in any order. */

@@ -137,3 +137,19 @@ void points_flatten(Points *p)
 	while (p->n > 1)
 		flatten_last(p);
 }
+
+void points_rename(Points *p, Iter *it)
+{
+	Expr **all[MAX_TERMS + MAX_ITERS + 2] = {&p->guard, &p->write},
+					   *to = ex_iter(p->k->pool, it);
+	int n = 2;
+
+	for (int i = 0; i < p->ne; i++)
+		all[n++] = &p->e[i];
+	for (int i = 0; i < p->nat; i++)
+		all[n++] = &p->at[i];
+	for (int i = 0; i < n; i++)
+		if (*all[i])
+			*all[i] = ex_subst_iters(p->k->pool, *all[i], p->it, &to, 1);
+	p->it[0] = it;
+}

@@ -47,5 +47,7 @@ void points_join(Points *p);
 /* Makes one iterator of those that remain. Expressions that step through all of them with one
  * stride use it directly; others use quotients and remainders of it. */
 void points_flatten(Points *p);
+/* Replaces P's only iterator by IT. */
+void points_rename(Points *p, Iter *it);
 
 #endif

@@ -5,8 +5,7 @@
  * the summed iterator. A block holds, for each half of the terms, the four registers (16 bytes) of
  * lane 0, of lane 1 and so on. So a tile is filled by contiguous pieces of 1 KiB, a lane reads its
  * registers in one access, and one array serves all tile sizes and all instructions for elements of
- * its size. The padding to whole blocks is zero, as a product needs. Skinny products read it by the
- * same pieces of 16 bytes (passes/schedule/gpu/column_reduce.c).
+ * its size. The padding to whole blocks is zero, as a product needs.
  *
  * As a layout, the block is a div/mod split of two dims, the side and the last summed one: for f16
  * (E, the elements of a register, is 2) f16[K,N]{1/16,0/32,0/16%2,1%8,0/2%4,1/8%2,0/8%2,0%2}.

@@ -289,15 +289,10 @@ void packing_join(Packing *p, Iter *const *it, int n)
 {
 	ExprPool *pool = p->k->pool;
 	Iter *all = p->it[p->rank++] = kernel_iter(p->k, "t", iters_points(p->k->ctx, it, n));
-	Expr *rest = ex_iter(pool, all);
 
-	for (int i = n - 1; i >= 0; i--) {
-		Expr *extent = ex_dim(pool, it[i]->extent);
-
-		p->from[p->nfrom] = it[i];
-		p->with[p->nfrom++] = i ? ex_op2(pool, IN_mod, rest, extent) : rest;
-		rest = ex_op2(pool, IN_floordiv, rest, extent);
-	}
+	iters_split(pool, it, n, ex_iter(pool, all), p->with + p->nfrom);
+	for (int i = 0; i < n; i++)
+		p->from[p->nfrom++] = it[i];
 }
 
 static bool joins_terms(const Packing *p)

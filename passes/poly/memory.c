@@ -489,7 +489,7 @@ static bool has_whole_vectors(const Poly *p, const LNode *n)
 static void see_threads(Poly *p, const LNode *n)
 {
 	for (; n; n = n->next) {
-		if (n->share.peel || (n->columns && n->columns->lanes))
+		if (n->share.peel)
 			poly_unchecked(p, "the first points of the threads of a loop");
 		if (n->kind == LN_LOCAL && n->local.keep)
 			poly_unchecked(p, "which elements of %s threads keep", n->local.buf->name);

@@ -23,28 +23,29 @@ MORE = 4, 300  # for the one case that is small enough
 STEP = 884736  # of results, on the 108 SMs of sm_80; a product has a variant up to it where the model of the tiles saves most by that one
 
 # Model; an input whose name is in capitals is a constant. Shapes of the others of (batch, rows); the rows of a product or the length of a row,
-# with the steps up to which there are variants, and its results, with those for float and float16; how much one row may read over all bytes.
+# with the steps up to which there are variants for float and float16, and its results, with those; how much one row may read over all bytes.
+# Tiles read a constant matrix of float16, in the order of fragments, for one row as for 8.
 CASES = {
     "columns": ("(T[B,S,256] x, T[256,192] W, T[192] C) => (T[B,S,192] y) { p = MatMul(x, W) a = Add(p, C) y = Relu(a) }",
-                lambda b, s: [(b, s, 256)], lambda b, s: b * s, (1, 8), lambda b, s: 192 * b * s, ((), (STEP,)), 1.15),
+                lambda b, s: [(b, s, 256)], lambda b, s: b * s, ((1, 8), (8,)), lambda b, s: 192 * b * s, ((), (STEP,)), 1.15),
     "many columns": ("(T[B,S,64] x, T[64,3072] W) => (T[B,S,3072] y) { y = MatMul(x, W) }",
-                     lambda b, s: [(b, s, 64)], lambda b, s: b * s, (1, 8), lambda b, s: 3072 * b * s, ((STEP,), (STEP,)), 1.1),
+                     lambda b, s: [(b, s, 64)], lambda b, s: b * s, ((1, 8), (8,)), lambda b, s: 3072 * b * s, ((STEP,), (STEP,)), 1.1),
     "few columns": ("(T[B,S,64] x, T[64,8] W) => (T[B,S,8] y) { y = MatMul(x, W) }",
-                    lambda b, s: [(b, s, 64)], lambda b, s: b * s, (1, 8), lambda b, s: 8 * b * s, ((), ()), 1.15),
+                    lambda b, s: [(b, s, 64)], lambda b, s: b * s, ((1, 8), (1, 8)), lambda b, s: 8 * b * s, ((), ()), 1.15),
     "rows": ("(T[B,S,256] x, T[192,256] w) => (T[B,S,192] y) { t = Transpose<perm = [1,0]>(w) p = MatMul(x, t) y = Relu(p) }",
-             lambda b, s: [(b, s, 256), (192, 256)], lambda b, s: b * s, (8,), lambda b, s: 192 * b * s, ((), (STEP,)), 2),
+             lambda b, s: [(b, s, 256), (192, 256)], lambda b, s: b * s, ((8,), (8,)), lambda b, s: 192 * b * s, ((), (STEP,)), 2),
     "heads": ("(T[B,S,128] x, T[128,96] W) => (T[B,3,S,32] y) <int64[4] shape = {0, 0, 3, 32}> { p = MatMul(x, W)"
-              " r = Reshape(p, shape) y = Transpose<perm = [0,2,1,3]>(r) }", lambda b, s: [(b, s, 128)], lambda b, s: b * s, (1, 8),
+              " r = Reshape(p, shape) y = Transpose<perm = [0,2,1,3]>(r) }", lambda b, s: [(b, s, 128)], lambda b, s: b * s, ((1, 8), (8,)),
               lambda b, s: 96 * b * s, ((STEP,), ()), 1.15),
     "attention": ("(T[B,2,S,32] q, T[B,2,U,32] k, T[B,2,U,32] v) => (T[B,2,S,32] y) { t = Transpose<perm = [0,1,3,2]>(k)"
                   " p = MatMul(q, t) w = Softmax<axis = -1>(p) y = MatMul(w, v) }",
-                  lambda b, s: [(b, 2, s, 32), (b, 2, s + 70, 32), (b, 2, s + 70, 32)], lambda b, s: s, (16,),
+                  lambda b, s: [(b, 2, s, 32), (b, 2, s + 70, 32), (b, 2, s + 70, 32)], lambda b, s: s, ((16,), (16,)),
                   lambda b, s: 64 * b * s, ((), ()), 2),
     "rows of any length": ("(T[B,L] x) => (T[B,L] y) { y = Softmax(x) }", lambda b, s: [(b + 2, 41 * s + 3)], lambda b, s: 41 * s + 3,
-                           (128, 1024, 2048, 4096), lambda b, s: 0, ((), ()), 1.35),
+                           ((128, 1024, 2048, 4096),) * 2, lambda b, s: 0, ((), ()), 1.35),
     # Of sums that may be long; their lengths are LENGTHS by rows.
     "long sums": ("(T[B,2,S,U] p, T[B,2,U,32] v) => (T[B,2,S,32] y) { y = MatMul(p, v) }",
-                  lambda b, s: [(b, 2, s, LENGTHS[s]), (b, 2, LENGTHS[s], 32)], lambda b, s: s, (1, 8), lambda b, s: 64 * b * s, ((), ()), 1.3),
+                  lambda b, s: [(b, 2, s, LENGTHS[s]), (b, 2, LENGTHS[s], 32)], lambda b, s: s, ((1, 8), (1, 8)), lambda b, s: 64 * b * s, ((), ()), 1.3),
 }
 LENGTHS = {0: 40, 1: 1100, 3: 2000, 4: 5000, 5: 1024, 8: 4700, 100: 1500}
 
@@ -93,7 +94,7 @@ def chosen(path):
 def wanted(case, b, s, t):
     """The step of the first guard that holds, 0 where there is none."""
     _, _, rows, few, results, steps, _ = case
-    first = [n for n in few if rows(b, s) <= n] + [n for n in steps[t != "float"] if results(b, s) <= n]
+    first = [n for n in few[t != "float"] if rows(b, s) <= n] + [n for n in steps[t != "float"] if results(b, s) <= n]
     return first[0] if first else 0
 
 
@@ -104,7 +105,7 @@ def check(folder, model, case, b, s, t):
     sm = 86 if (b + s) % 2 else 80  # of the second, blocks have less shared memory
     told = run(BUILD + "/bin/dlrun", f"{folder}/model.so", "--device=cuda", "--data", where, "--profile", "--json", PTXSIM_STATS=where + ".json", PTXSIM_SM=sm)
     ran, step = chosen(where + ".json"), wanted(case, b, s, t)
-    own = ran & {*case[3], *case[5][t != "float"]}  # rows of unknown length beside a product have steps, too
+    own = ran & {*case[3][t != "float"], *case[5][t != "float"]}  # rows of unknown length beside a product have steps, too
     assert (step in ran or not b * s) and all(n >= step for n in own), f"{ran} ran, not {step}"
     assert not step or not b * s or f"<= {step}" in told, f"the profile does not speak of {step}: {told}"
     if (b, s) == (1, 1):

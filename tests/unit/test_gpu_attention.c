@@ -87,7 +87,7 @@ static void test_decision(Ctx *c, const Target *t, Kernel *k, const char *form, 
 	test.emit = gpu_attention_emit;
 	decision_test(&test, c, t, k, form, d, sizes, nsizes);
 	test.emit = emit_few;
-	if (d->gpu.few.ndigits)
+	if (d->gpu.few.warps)
 		decision_test(&test, c, t, k, form, d, sizes + 2, nsizes);
 	test.emit = gpu_attention_emit;
 }
@@ -141,8 +141,7 @@ static void test_mutations(void)
 
 	gpu_attention_choose(t, kernel_clone(k, a), &d);
 	for (int stages = 1; stages <= 3; stages++) {
-		for (int i = OPERAND_K; i <= OPERAND_V; i++)
-			d.gpu.all.hold[i].stages = stages;
+		d.gpu.all.stages = stages;
 		tried += decision_mutations(&test, c, t, k, &d, mutations,
 					    sizeof mutations / sizeof *mutations);
 	}
@@ -155,7 +154,7 @@ static void test_mutations(void)
 static const RefusedDecision refused[] = {
 	{"attention tile 6x16", "expected \"mma\""},
 	{"attention mma f16,bf17 q grid", "there is no instruction \"bf17\""},
-	{"attention mma f16,f16 grid", "expected a group"},
+	{"attention mma f16,f16 grid", "expected \"q\""},
 	{"attention mma f16,f16 q grid warp0 stage", "\"warp0\" is not a digit"},
 	{"attention mma f16,f16 q grid warp4 reg1 mma16 kv loop reg8 mma8 d reg1 mma16 e reg2 mma8 stage q:async k:asynch*2 v:async*2",
 	 "expected \"shared\""},
@@ -164,15 +163,15 @@ static const RefusedDecision refused[] = {
 	{"attention mma f16,f16 q grid warp4 reg1 mma16 kv loop reg8 mma8 d reg1 mma16 e reg2 mma8 stage q:async k:async*2 v:async*3",
 	 "k and v have 2 and 3 buffers"},
 	{"attention mma f16,f16 q grid warp4 reg1 mma16 kv loop reg8 mma8 d reg1 mma16 e reg2 mma8 stage q:async k:async*9 v:async*9",
-	 "k has 9 buffers"},
+	 "9 buffers of k and v are more than 3"},
 	{"attention mma f16,f16 q grid warp4 reg1 mma16 kv loop reg3 mma8 d reg1 mma16 e reg2 mma8 stage q:async k:async*2 v:async*2",
 	 "24 keys of a block are not a multiple of 16"},
 	{"attention mma f16,f16 q grid warp16 reg1 mma16 kv loop reg8 mma8 d reg1 mma16 e reg2 mma8 stage q:async k:async*2 v:async*2",
 	 "16 warps of 1 fragments are more than 8 of 2"},
 	{"attention mma f16,f16 q grid warp4 reg1 mma16 kv loop reg8 mma8 d reg2 mma16 e reg2 mma8 stage q:async k:async*2 v:async*2",
-	 "with these warps and keys the digits are: mma f16,f16 q grid warp4 reg1 mma16 kv loop reg8 mma8 d reg1 mma16"},
+	 "32 terms by d and 16 columns by e are not this attention's 16 and 16"},
 	{"attention mma f16,f16 q grid warp4 reg1 mma16 kv loop reg8 mma8 e reg2 mma8 stage q:async k:async*2 v:async*2",
-	 "with these warps and keys the digits are"},
+	 "expected \"d\""},
 	{"attention mma f16,f16 q grid warp4 reg1 mma16 kv loop reg8 mma8 d reg1 mma16 e reg2 mma8 stage q:async k:async*2 v:async*2 x",
 	 "expected the end of the line"},
 	{"tile 6x16", "expected a strategy: attention, product"},

@@ -203,7 +203,7 @@ static int test_mutations(int type)
 
 	gpu_product_choose(t, kernel_clone(k, a), &d);
 	for (int stages = type ? 2 + type % 3 : 2; stages <= (type ? 2 + type % 3 : 4); stages++) {
-		d.gpu_product.variant[d.gpu_product.n - 1].stages = stages;
+		d.gpu_product.variant[d.gpu_product.n - 1].s.stages = stages;
 		tried += decision_mutations(&test, c, t, k, &d, mutations, MUTATIONS);
 	}
 	arena_free(a);

@@ -4,7 +4,7 @@
  * differ, vectors, bank conflicts, and the text. Then the layouts of matrix instructions: the sums of
  * Q*K^T are the operand of P*V, for 16 bits as they are, for tf32 in another order of the terms.
  */
-#include "ir/loop/place.h"
+#include "ir/loop/loop_impl.h"
 
 #include "ir/kernel/kernel.h"
 
@@ -23,6 +23,23 @@ static int random_below(int n)
 	return (int)(seed % (uint64_t)n);
 }
 
+static void print(StrBuf *b, const TileLayout *l)
+{
+	LoopText t = {.out = b};
+	TileLayout copy = *l;
+
+	lt_layout(&t, &copy, l->rank);
+}
+
+/* Reads a layout of rank 2 from all of TEXT. */
+static bool read_text(const char *text, TileLayout *l)
+{
+	LoopText t = {.p = text, .line_start = text};
+
+	lt_layout(&t, l, 2);
+	return !t.failed && !*t.p;
+}
+
 static void check(bool ok, const char *what, const TileLayout *a, const TileLayout *b)
 {
 	StrBuf t = {0};
@@ -30,10 +47,10 @@ static void check(bool ok, const char *what, const TileLayout *a, const TileLayo
 	if (ok)
 		return;
 	failed++;
-	layout_print_axes(&t, a);
+	print(&t, a);
 	strbuf_puts(&t, " | ");
 	if (b)
-		layout_print_axes(&t, b);
+		print(&t, b);
 	printf("test_place.c: %s: %s\n", what, strbuf_str(&t));
 	strbuf_free(&t);
 }
@@ -84,14 +101,12 @@ static void element(const TileLayout *l, int reg, int lane, int warp, int64_t *i
 	}
 }
 
-enum { MOST = 1 << 12 };
-
-/* Which thread of a warp, and which register, has each element: TABLE[warp][flat] = 1 + thread*regs+reg. */
-static TileChange change(const TileLayout *from, const TileLayout *to, const int *size)
+/* The change by comparison of all elements. */
+static TileChange change(const TileLayout *from, const TileLayout *to)
 {
 	const int rf = (int)layout_count(from, AT_REGISTER),
 		  rt = (int)layout_count(to, AT_REGISTER), warps = (int)layout_count(from, AT_WARP);
-	bool same = rf == rt, rename = true, shuffle = true;
+	bool same = rf == rt, rename = true;
 
 	for (int r = 0; r < rt; r++) {
 		bool some = false, own = true;
@@ -112,27 +127,7 @@ static TileChange change(const TileLayout *from, const TileLayout *to, const int
 		rename = rename && some;
 		same = same && own;
 	}
-	for (int w = 0; w < warps; w++) {
-		static char has[MOST];
-
-		memset(has, 0, sizeof has);
-		for (int i = 0; i < 32 * rf; i++) {
-			int64_t x[TILE_RANK];
-
-			element(from, i / 32, i % 32, w, x);
-			has[x[0] * size[1] + x[1]] = 1;
-		}
-		for (int i = 0; i < 32 * rt; i++) {
-			int64_t x[TILE_RANK];
-
-			element(to, i / 32, i % 32, w, x);
-			shuffle = shuffle && has[x[0] * size[1] + x[1]];
-		}
-	}
-	return same      ? CHANGE_NOTHING
-	       : rename  ? CHANGE_RENAME
-	       : shuffle ? CHANGE_SHUFFLE
-			 : CHANGE_THROUGH;
+	return same ? CHANGE_NOTHING : rename ? CHANGE_RENAME : CHANGE_OTHER;
 }
 
 static int compare(const void *a, const void *b)
@@ -142,46 +137,34 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Passes of a warp's access: groups of lanes that move 128 bytes; in each, the bank with most words. */
-static int passes(const TileLayout *l, const TileLayout *address, int bytes)
+/* Passes of an access by lanes that move 128 bytes, at addresses AT: the bank with most words. */
+static int passes(const int64_t *at, int lanes, int bytes)
 {
-	const int group = bytes > 4 ? 128 / bytes : 32;
-	int total = 0;
+	int64_t word[32];
+	int n = 0, most = 0;
 
-	for (int g = 0; g < 32; g += group) {
-		int64_t word[32];
-		int n = 0, most = 0;
+	for (int lane = 0; lane < lanes; lane++)
+		for (int b = 0; b < (bytes > 4 ? bytes : 4); b += 4)
+			word[n++] = (at[lane] + b) / 4;
+	qsort(word, (size_t)n, sizeof *word, compare);
+	for (int bank = 0; bank < 32; bank++) {
+		int here = 0;
 
-		for (int lane = g; lane < g + group; lane++)
-			for (int b = 0; b < (bytes > 4 ? bytes : 4); b += 4) {
-				int64_t x[TILE_RANK];
-
-				element(l, 0, lane, 0, x);
-				word[n++] = (layout_address(address, x) + b) / 4;
-			}
-		qsort(word, (size_t)n, sizeof *word, compare);
-		for (int bank = 0; bank < 32; bank++) {
-			int here = 0;
-
-			for (int i = 0; i < n; i++)
-				here += word[i] % 32 == bank && (!i || word[i] != word[i - 1]);
-			most = here > most ? here : most;
-		}
-		total += most;
+		for (int i = 0; i < n; i++)
+			here += word[i] % 32 == bank && (!i || word[i] != word[i - 1]);
+		most = here > most ? here : most;
 	}
-	return total;
+	return most;
 }
 
 static void test_text(const TileLayout *l)
 {
 	StrBuf a = {0}, b = {0};
 	TileLayout back;
-	const char *p;
 
-	layout_print_axes(&a, l);
-	p = strbuf_str(&a);
-	check(layout_parse_axes(&p, l->rank, &back) && !*p, "the text is not read back", l, NULL);
-	layout_print_axes(&b, &back);
+	print(&a, l);
+	check(read_text(strbuf_str(&a), &back), "the text is not read back", l, NULL);
+	print(&b, &back);
 	check(!strcmp(strbuf_str(&a), strbuf_str(&b)), "another text after reading", l, &back);
 	strbuf_free(&a);
 	strbuf_free(&b);
@@ -195,6 +178,8 @@ static void test_random(void)
 			 b = random_below(4) ? random_layout(size, 2, 4) : a;
 	TileLayout address = {.rank = 2};
 	int bytes = 1 << random_below(5), v = bytes > 8 ? 1 : bytes > 4 ? 2 : 4;
+	const int lanes = bank_lanes(bytes);
+	int64_t at[32];
 
 	for (int i = 0; i < 64; i++) {
 		const int r = random_below((int)layout_count(&a, AT_REGISTER)),
@@ -205,11 +190,17 @@ static void test_random(void)
 		element(&a, r, l, w, y);
 		check(!memcmp(x, y, sizeof x), "another element", &a, NULL);
 	}
-	check(layout_change(&a, &b) == change(&a, &b, size), "another change", &a, &b);
+	check(layout_change(&a, &b) == change(&a, &b), "another change", &a, &b);
 	layout_add(&address, 0, AT_ADDRESS, size[0], 1, (size[1] + pad) * bytes);
 	layout_add(&address, 1, AT_ADDRESS, size[1], 1, bytes);
-	check(layout_bank_passes(&a, &address, bytes) == passes(&a, &address, bytes),
-	      "other bank passes", &a, &address);
+	for (int lane = 0; lane < lanes; lane++) {
+		int64_t x[TILE_RANK];
+
+		element(&a, 0, lane, 0, x);
+		at[lane] = layout_address(&address, x);
+	}
+	check(bank_passes(at, lanes, bytes) == passes(at, lanes, bytes), "other bank passes", &a,
+	      &address);
 	for (; v > 1; v /= 2) {
 		bool ok = layout_count(&a, AT_REGISTER) % v == 0;
 
@@ -239,7 +230,7 @@ static TileLayout read_layout(const char *text)
 {
 	TileLayout l;
 
-	if (!layout_parse_axes(&text, 2, &l) || *text) {
+	if (!read_text(text, &l)) {
 		printf("test_place.c: \"%s\" is not read\n", text);
 		failed++;
 	}
@@ -262,11 +253,11 @@ static void test_fragments(void)
 			"0 warp 2*16, 1 warp 2*16, 1 reg 2*8, 0 reg 2*8, 0 lane 8*1, 1 lane 4*2, 1 reg 2*1");
 
 	check(layout_change(&sums, &half) == CHANGE_NOTHING, "16 bits", &sums, &half);
-	check(layout_change(&sums, &tf32) == CHANGE_SHUFFLE, "tf32", &sums, &tf32);
+	check(layout_change(&sums, &tf32) == CHANGE_OTHER, "tf32", &sums, &tf32);
 	check(layout_change(&sums, &permuted) == CHANGE_RENAME, "tf32 permuted", &sums, &permuted);
 	check(layout_register(&sums, &permuted, 1) == 2, "tf32 permuted, register 1", &sums,
 	      &permuted);
-	check(layout_change(&columns, &half) == CHANGE_THROUGH, "columns of other warps", &columns,
+	check(layout_change(&columns, &half) == CHANGE_OTHER, "columns of other warps", &columns,
 	      &half);
 }
 

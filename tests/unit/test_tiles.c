@@ -56,7 +56,7 @@ static void test_form(const struct TileForm *f, const char *gpu, const char *typ
 	}
 	for (int i = 0; i < p->n; i++) {
 		const ProductVariant *v = &p->variant[i];
-		const int bm = v->wm * v->fm * MMA_ROWS, bn = v->wn * v->fn * 8;
+		const int bm = v->s.bm, bn = v->s.bn;
 		const char *fault = v->skinny ? NULL
 				    : !v->multiples && bm * bn < results
 					    ? "is smaller than for fewer results"

@@ -107,63 +107,51 @@ typedef struct RowDecision {
 	StmtDecision *stmt; /* by Stmt.id */
 } RowDecision;
 
-/*
- * A decision for a GPU is a layout of the iteration domain. The iterators form groups, those of an
- * attention are q (rows), kv (keys), d (terms of a score) and e (columns of the result). Each group is
- * split into digits, outermost first, each of which lies at a place.
- */
-typedef enum GpuPlace {
-	GPU_GRID, /* a block for each digit; N is 0: as many as there are */
-	GPU_LOOP, /* likewise, one after the other */
-	GPU_WARP,
-	GPU_REG,
-	GPU_MMA /* inside of an instruction */
-} GpuPlace;
-
-typedef enum GpuGroup { GROUP_Q, GROUP_KV, GROUP_D, GROUP_E, GROUP_COUNT } GpuGroup;
-
-typedef struct Digit {
-	GpuGroup group;
-	GpuPlace at;
-	int64_t n;
-} Digit;
-
-/* An operand that a block stages in shared memory, in STAGES buffers. */
+/* The operands of an attention that a block stages in shared memory. */
 typedef enum GpuOperand { OPERAND_Q, OPERAND_K, OPERAND_V, OPERAND_COUNT } GpuOperand;
 
+/* An operand that is staged in STAGES buffers. */
 typedef struct Hold {
 	bool async; /* copied by cp.async; else through registers */
 	int stages;
 } Hold;
 
-enum { GPU_DIGITS = 16 };
-
+/* How blocks compute an attention. Rows are in fragments of MMA_ROWS. */
 typedef struct GpuDecision {
-	MmaKind mma[2]; /* the instructions of the two products */
-	Digit digit[GPU_DIGITS];
-	int ndigits;
-	Hold hold[OPERAND_COUNT];
+	MmaKind mma[2];            /* the instructions of the two products */
+	int warps, splits;         /* warps of a block for rows, and for keys */
+	int fragments;             /* of a warp */
+	int keys;                  /* of a step of a warp */
+	int terms, columns;        /* of a score, and of the result: whole instructions */
+	int stages;                /* buffers for keys and values */
+	int parts;                 /* of the keys, for blocks, at most */
+	bool async[OPERAND_COUNT]; /* copied by cp.async; else through registers */
 } GpuDecision;
 
-/* One of an attention: FEW, if it has digits, is for runs whose rows are at most those of one block. */
+/* One of an attention: FEW, if it has warps, is for runs whose rows are at most those of one block. */
 typedef struct GpuAttentionDecision {
 	GpuDecision all, few;
 } GpuAttentionDecision;
 
+/* The tile of a block of a product, the grid of its warps, and the software pipeline. */
+typedef struct BlockShape {
+	MmaKind kind;
+	int bm, bn, bk; /* rows, columns, and terms of an iteration */
+	int wm, wn;
+	int stages;    /* buffers of the tiles of both operands */
+	int producers; /* threads that only copy, beside the warpgroups of wgmma */
+	int raster; /* blocks of rows that follow one another, before the next block of columns; 1: all */
+} BlockShape;
+
 /* How a product is computed in some runs: by thread groups that read the matrix once (SKINNY), or
- * in tiles. A block has WM by WN warps, each with FM fragments of 16 rows by FN of 8 columns; an
- * iteration of the pipeline has STEPS instructions' terms. */
+ * in tiles. */
 typedef struct ProductVariant {
 	int64_t rows, results; /* the runs with at most so many, 0: any; */
 	bool multiples;        /* in which rows in memory are whole vectors */
 	bool skinny;
-	MmaKind mma;
-	int wm, wn, fm, fn, steps;
-	int stages;    /* buffers of the tiles of both operands */
 	bool async[2]; /* the operands are copied by cp.async; else through registers */
-	int raster; /* blocks of rows that follow one another, before the next block of columns; 1: all */
-	int64_t parts; /* of the sum */
-	int producers; /* warpgroups that only copy, beside those of wgmma */
+	BlockShape s;
+	int64_t parts; /* of the sum; 1: it is not split */
 } ProductVariant;
 
 /* A run takes the first variant that is for it. The last one is for all. */
@@ -256,6 +244,11 @@ bool line_name(const char **p, char *name, StrBuf *why);
 /* A row of ir/loop/mma.def, and how operand NAME gets to shared memory: "k:async*2". */
 bool line_mma(const char **p, MmaKind *kind, StrBuf *why);
 bool line_hold(const char **p, const char *name, Hold *h, StrBuf *why);
+/* Digits of a GPU's decision: line_digit reads PLACE with a number from 1 to 1024, "warp4" for example; line_optional reads
+ * it if it is there, and else leaves *N; line_instruction reads "mma8", where N is 8. */
+bool line_digit(const char **p, const char *place, int *n, StrBuf *why);
+bool line_optional(const char **p, const char *place, int *n, StrBuf *why);
+bool line_instruction(const char **p, int n, StrBuf *why);
 void hold_print(StrBuf *b, const char *name, const Hold *h);
 /* Nothing is left. */
 bool line_end(const char *p, StrBuf *why);

@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool decision_refuse(StrBuf *why, const char *fmt, ...)
@@ -119,6 +120,36 @@ bool line_hold(const char **p, const char *name, Hold *h, StrBuf *why)
 		return false;
 	h->stages = n > 99 ? 99 : (int)n;
 	return true;
+}
+
+bool line_digit(const char **p, const char *place, int *n, StrBuf *why)
+{
+	char word[MOST_NAME], *end;
+	const size_t len = strlen(place);
+	long v;
+
+	if (!line_name(p, word, why))
+		return false;
+	v = strncmp(word, place, len) ? 0 : strtol(word + len, &end, 10);
+	if (v < 1 || v > 1024 || *end)
+		return decision_refuse(why, "\"%s\" is not a digit %s with a number from 1 to 1024",
+				       word, place);
+	*n = (int)v;
+	return true;
+}
+
+bool line_optional(const char **p, const char *place, int *n, StrBuf *why)
+{
+	skip_space(p);
+	return strncmp(*p, place, strlen(place)) || line_digit(p, place, n, why);
+}
+
+bool line_instruction(const char **p, int n, StrBuf *why)
+{
+	int v;
+
+	return line_digit(p, "mma", &v, why) &&
+	       (v == n || decision_refuse(why, "the instruction has mma%d here, not mma%d", n, v));
 }
 
 void hold_print(StrBuf *b, const char *name, const Hold *h)

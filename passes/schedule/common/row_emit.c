@@ -596,13 +596,23 @@ static void emit_scatter(Row *r, Stmt *s)
 
 /* ---- Reductions with scalar states, in lanes over the contiguous reduced iterator ---- */
 
+Points row_free_points(Row *r, Stmt *s)
+{
+	Points p = {.k = r->k,
+		    .ne = s->red ? monoid_info[s->red].n : 1,
+		    .guard = row_placed(r, s->guard)};
+
+	for (int i = 0; i < p.ne; i++)
+		p.e[i] = row_placed(r, s->val[i]);
+	for (int i = s->red ? s->nband : 0; i < s->niters; i++)
+		if (!row_is_fixed(r, s->iter[i]))
+			points_add(&p, s->iter[i]);
+	return p;
+}
+
 void row_terms(Row *r, Stmt *s, Points *t)
 {
-	*t = (Points){.k = r->k, .ne = monoid_info[s->red].n, .guard = row_placed(r, s->guard)};
-	for (int i = 0; i < t->ne; i++)
-		t->e[i] = row_placed(r, s->val[i]);
-	for (int i = s->nband; i < s->niters; i++)
-		points_add(t, s->iter[i]);
+	*t = row_free_points(r, s);
 	points_join(t);
 }
 

@@ -18,15 +18,9 @@ Expr *gemm_a_index(Gemm *g, Expr *m, Expr *const *k)
 	const bool merges = g->p.m_merges && g->p.a_direct;
 	Expr *at = flat_index(g->p.k, g->p.c.a->load.buf, g->p.c.a->load.idx), *to[MAX_ITERS];
 
-	for (int i = g->p.c.nm - 1; i >= 0; i--) {
-		Expr *e = ex_dim(p, g->p.c.m[i]->extent);
-
-		if (merges)
-			to[i] = i + 1 < g->p.c.nm ? l_int(&g->b, 0) : m;
-		else
-			to[i] = i ? ex_op2(p, IN_mod, m, e) : m;
-		m = merges ? m : ex_op2(p, IN_floordiv, m, e);
-	}
+	iters_split(p, g->p.c.m, g->p.c.nm, m, to);
+	for (int i = 0; merges && i < g->p.c.nm; i++)
+		to[i] = i + 1 < g->p.c.nm ? l_int(&g->b, 0) : m;
 	at = ex_subst_iters(p, at, g->p.c.k, k, g->p.c.nk);
 	return ex_subst_iters(p, at, g->p.c.m, to, g->p.c.nm);
 }

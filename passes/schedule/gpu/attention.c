@@ -146,52 +146,6 @@ bool attention_sums_weights(const GpuAttention *a, int i)
 	return true;
 }
 
-/* How the lanes of a warp access a tile of O: rows of 16 bytes, or single words, as MMA wants them. */
-static TileLayout lanes_of(const StagedOperand *o, MmaKind mma, int *bytes)
-{
-	TileLayout l = {.rank = 2};
-	const bool words = mma != MMA_FMA && dtype_bytes(o->type) == 4 && !o->along;
-
-	*bytes = words ? 4 : 16;
-	layout_add(&l, words ? 1 : -1, AT_LANE, words ? 8 : 4, 1, 0);
-	layout_add(&l, 0, AT_LANE, words ? 4 : 8, 1, 0);
-	return l;
-}
-
-/* The pitch of O's rows with the fewest bank conflicts. */
-static int64_t pitch_of(const StagedOperand *o, MmaKind mma)
-{
-	const int64_t row = round_up((int64_t)o->cols * dtype_bytes(o->type), VECTOR_BYTES);
-	int64_t best = row;
-	int bytes, fewest = 0;
-	const TileLayout lanes = lanes_of(o, mma, &bytes);
-
-	for (int pad = 0; pad < 4 * VECTOR_BYTES; pad += VECTOR_BYTES) {
-		TileLayout address = {.rank = 2};
-		int passes;
-
-		layout_add(&address, 0, AT_ADDRESS, o->rows, 1, row + pad);
-		layout_add(&address, 1, AT_ADDRESS, o->cols, 1, dtype_bytes(o->type));
-		passes = layout_bank_passes(&lanes, &address, bytes);
-		if (!pad || passes < fewest) {
-			fewest = passes;
-			best = row + pad;
-		}
-	}
-	return best;
-}
-
-/* The product of the digits of GROUP at AT. */
-static int digits_at(const GpuDecision *d, GpuGroup group, GpuPlace at)
-{
-	int64_t n = 1;
-
-	for (int i = 0; i < d->ndigits; i++)
-		if (d->digit[i].group == group && d->digit[i].at == at)
-			n *= d->digit[i].n;
-	return (int)n;
-}
-
 bool gpu_attention_splits(const GpuAttention *a)
 {
 	return a->parts > 1 || a->splits > 1;
@@ -199,13 +153,13 @@ bool gpu_attention_splits(const GpuAttention *a)
 
 void gpu_attention_shape(GpuAttention *a, const GpuDecision *d)
 {
-	a->warps = digits_at(d, GROUP_Q, GPU_WARP);
-	a->splits = digits_at(d, GROUP_KV, GPU_WARP);
-	a->fragments = digits_at(d, GROUP_Q, GPU_REG);
-	a->rm = a->warps * a->fragments * digits_at(d, GROUP_Q, GPU_MMA);
+	a->warps = d->warps;
+	a->splits = d->splits;
+	a->fragments = d->fragments;
+	a->rm = a->warps * a->fragments * MMA_ROWS;
 	a->bm = a->rm * a->splits;
-	a->bn = digits_at(d, GROUP_KV, GPU_REG) * digits_at(d, GROUP_KV, GPU_MMA);
-	a->parts = digits_at(d, GROUP_KV, GPU_GRID);
+	a->bn = d->keys;
+	a->parts = d->parts;
 	a->shared = 0;
 	for (int i = 0; i < OPERAND_COUNT; i++) {
 		StagedOperand *o = &a->op[i];
@@ -213,44 +167,15 @@ void gpu_attention_shape(GpuAttention *a, const GpuDecision *d)
 				 : i == OPERAND_K ? a->bn
 						  : a->ep,
 			  term = i == OPERAND_V ? a->bn : a->dp,
-			  buffers = d->hold[i].stages * (i == OPERAND_Q ? 1 : a->splits);
+			  buffers = i == OPERAND_Q ? 1 : d->stages * a->splits;
 
 		o->rows = o->along ? side : term;
 		o->cols = o->along ? term : side;
-		o->pitch = pitch_of(o, a->mma[i == OPERAND_V]);
+		o->pitch = tile_pitch(a->mma[i == OPERAND_V], o->cols, dtype_bytes(o->type),
+				      o->along);
 		o->at = a->shared;
 		a->shared += round_up(buffers * o->rows * o->pitch, LINE);
 	}
-}
-
-static void add_digit(GpuDecision *d, GpuGroup group, GpuPlace at, int64_t n)
-{
-	d->digit[d->ndigits++] = (Digit){group, at, n};
-}
-
-GpuDecision gpu_attention_digits(const GpuAttention *a, const AttentionShape *s)
-{
-	const int k = a->mma[0] == MMA_FMA ? 8 : mma_info[a->mma[0]].k;
-	GpuDecision d = {.mma = {a->mma[0], a->mma[1]}};
-
-	add_digit(&d, GROUP_Q, GPU_GRID, 0);
-	add_digit(&d, GROUP_Q, GPU_WARP, s->warps);
-	add_digit(&d, GROUP_Q, GPU_REG, s->fragments);
-	add_digit(&d, GROUP_Q, GPU_MMA, MMA_ROWS);
-	if (s->parts > 1)
-		add_digit(&d, GROUP_KV, GPU_GRID, s->parts);
-	add_digit(&d, GROUP_KV, GPU_LOOP, 0);
-	if (s->splits > 1)
-		add_digit(&d, GROUP_KV, GPU_WARP, s->splits);
-	add_digit(&d, GROUP_KV, GPU_REG, s->keys / 8);
-	add_digit(&d, GROUP_KV, GPU_MMA, 8);
-	add_digit(&d, GROUP_D, GPU_REG, a->dp / k);
-	add_digit(&d, GROUP_D, GPU_MMA, k);
-	add_digit(&d, GROUP_E, GPU_REG, a->ep / 8);
-	add_digit(&d, GROUP_E, GPU_MMA, 8);
-	for (int i = 0; i < OPERAND_COUNT; i++)
-		d.hold[i] = (Hold){a->op[i].async, i == OPERAND_Q ? 1 : s->stages};
-	return d;
 }
 
 /* The scores depend on a mask with an element for each key. */

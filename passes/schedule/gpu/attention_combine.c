@@ -143,9 +143,7 @@ static TileNode *over_parts(Combine *x, TileOp op, Buf *to)
 	AttentionEmit *e = x->e;
 	TileNode *n = attention_op(e, op, to, &x->rows_parts, e->bm, x->parts);
 
-	n->nidx = to->rank;
-	for (int i = 0; i < n->nidx; i++)
-		n->idx[i] = attention_it(e, n, i);
+	gpu_write(&e->b, n, to->rank);
 	return n;
 }
 
@@ -258,8 +256,8 @@ void attention_combine(AttentionEmit *e)
 	attention_declare_state(e);
 	size[0] = e->bm;
 	size[1] = x.parts;
-	x.part = gpu_tile(&e->b, "part", DT_F32, size, &x.rows_parts)->local.buf;
-	x.factor = gpu_tile(&e->b, "factor", DT_F32, size, &x.rows_parts)->local.buf;
+	x.part = gpu_tile(&e->b, "part", DT_F32, size, &x.rows_parts);
+	x.factor = gpu_tile(&e->b, "factor", DT_F32, size, &x.rows_parts);
 	attention_start(e);
 	chunks = dim_ceildiv(e->c, all_parts(e), dim_const(e->c, x.parts));
 	x.chunk = l_iter(&e->b, "chunk", chunks);

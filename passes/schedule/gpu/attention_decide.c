@@ -191,10 +191,13 @@ static bool may_be_few(const GpuAttention *a, int rm)
 
 /* Calls FN for each shape that is tried. */
 static void for_shapes(const GpuAttention *a, bool few, bool stages,
-		       void (*fn)(void *arg, const AttentionShape *s), void *arg)
+		       void (*fn)(void *arg, const GpuDecision *d), void *arg)
 {
 	const bool parts = few || dim_is_const(a->rows, NULL);
+	GpuDecision d = {.mma = {a->mma[0], a->mma[1]}, .terms = a->dp, .columns = a->ep};
 
+	for (int i = 0; i < OPERAND_COUNT; i++)
+		d.async[i] = a->op[i].async;
 	for (size_t w = 0; w < sizeof warps_tried / sizeof *warps_tried; w++)
 		for (size_t n = 0; n < sizeof keys_tried / sizeof *keys_tried; n++)
 			for (size_t p = 0;
@@ -203,16 +206,15 @@ static void for_shapes(const GpuAttention *a, bool few, bool stages,
 				     i++) {
 					const int fragments = 1 + i % MOST_FRAGMENTS;
 					const bool split = few || (parts && parts_tried[p] > 1);
-					const AttentionShape s = {split ? 1 : warps_tried[w],
-								  split ? warps_tried[w] : 1,
-								  fragments,
-								  keys_tried[n],
-								  stages ? 1 + i / MOST_FRAGMENTS
-									 : 2,
-								  parts_tried[p]};
 
+					d.warps = split ? 1 : warps_tried[w];
+					d.splits = split ? warps_tried[w] : 1;
+					d.fragments = fragments;
+					d.keys = keys_tried[n];
+					d.stages = stages ? 1 + i / MOST_FRAGMENTS : 2;
+					d.parts = parts_tried[p];
 					if (!split || fragments == 1)
-						fn(arg, &s);
+						fn(arg, &d);
 				}
 }
 
@@ -225,17 +227,15 @@ typedef struct AttentionChoice {
 
 /* With one buffer for keys and one for values each copy overlaps the product that reads the other, which takes
  * as long only beside other blocks. So that is tried where two do not fit. */
-static void see_shape(void *arg, const AttentionShape *s)
+static void see_shape(void *arg, const GpuDecision *shape)
 {
 	AttentionChoice *c = arg;
-	AttentionShape shape = *s;
-	GpuDecision d = gpu_attention_digits(c->a, &shape);
+	GpuDecision d = *shape;
 	double cost;
 
 	if (!try_shape(c->a, &d)) {
-		shape.stages = 1;
-		d = gpu_attention_digits(c->a, &shape);
-		if (shape.splits > 1 || !try_shape(c->a, &d) || resident(c->a) < 2)
+		d.stages = 1;
+		if (d.splits > 1 || !try_shape(c->a, &d) || resident(c->a) < 2)
 			return;
 	}
 	cost = cost_of(c->a, c->few).total;
@@ -263,51 +263,25 @@ int gpu_attention_steps(const Target *t, Kernel *k, const Decision *d, SizeStep 
 {
 	GpuAttention a;
 
-	if (!d->gpu.few.ndigits || !gpu_attention_open(&a, t, kernel_clone(k, k->arena)))
+	if (!d->gpu.few.warps || !gpu_attention_open(&a, t, kernel_clone(k, k->arena)))
 		return 0;
 	gpu_attention_shape(&a, &d->gpu.few);
 	*step = (SizeStep){.size = a.rows, .most = a.rm};
 	return 1;
 }
 
-static bool same_digits(const GpuDecision *a, const GpuDecision *b)
-{
-	if (a->ndigits != b->ndigits)
-		return false;
-	for (int i = 0; i < a->ndigits; i++)
-		if (a->digit[i].group != b->digit[i].group || a->digit[i].at != b->digit[i].at ||
-		    a->digit[i].n != b->digit[i].n)
-			return false;
-	return true;
-}
-
-static bool holds_are_legal(const GpuAttention *a, const GpuDecision *g, StrBuf *why)
-{
-	static const char *const names[] = {"q", "k", "v"};
-
-	for (int i = 0; i < OPERAND_COUNT; i++) {
-		if (!gpu_hold_is_legal(names[i], g->hold[i].async, a->op[i].async, why))
-			return false;
-		if (i == OPERAND_Q ? g->hold[i].stages != 1 : g->hold[i].stages > MOST_STAGES)
-			return decision_refuse(why,
-					       "%s has %d buffers; q has 1, k and v have up to %d",
-					       names[i], g->hold[i].stages, MOST_STAGES);
-	}
-	return g->hold[OPERAND_K].stages == g->hold[OPERAND_V].stages ||
-	       decision_refuse(why, "k and v have %d and %d buffers: they are filled together",
-			       g->hold[OPERAND_K].stages, g->hold[OPERAND_V].stages);
-}
-
 /* Whether variant G, for few rows or all, is legal. */
 static bool variant_is_legal(GpuAttention *a, const GpuDecision *g, bool few, StrBuf *why)
 {
-	GpuDecision as;
+	static const char *const names[] = {"q", "k", "v"};
 
-	if (!holds_are_legal(a, g, why))
-		return false;
+	for (int i = 0; i < OPERAND_COUNT; i++)
+		if (!gpu_hold_is_legal(names[i], g->async[i], a->op[i].async, why))
+			return false;
+	if (g->stages > MOST_STAGES)
+		return decision_refuse(why, "%d buffers of k and v are more than %d", g->stages,
+				       MOST_STAGES);
 	gpu_attention_shape(a, g);
-	as = gpu_attention_digits(
-		a, &(AttentionShape){a->warps, a->splits, a->fragments, a->bn, 1, a->parts});
 	if (a->bn % 16 || a->bn > MOST_KEYS || a->bn < 16)
 		return decision_refuse(why, "%d keys of a block are not a multiple of 16 up to %d",
 				       a->bn, MOST_KEYS);
@@ -320,11 +294,10 @@ static bool variant_is_legal(GpuAttention *a, const GpuDecision *g, bool few, St
 				       MOST_PARTS);
 	if (few && !may_be_few(a, a->rm))
 		return decision_refuse(why, "there are never %d rows or fewer, or always", a->rm);
-	if (!same_digits(g, &as)) {
-		decision_refuse(why, "with these warps and keys the digits are:");
-		gpu_attention_print(why, a->f.k, &(Decision){.gpu = {.all = as}});
-		return false;
-	}
+	if (g->terms != a->dp || g->columns != a->ep)
+		return decision_refuse(
+			why, "%d terms by d and %d columns by e are not this attention's %d and %d",
+			g->terms, g->columns, a->dp, a->ep);
 	return fits(a, why);
 }
 
@@ -339,7 +312,7 @@ bool gpu_attention_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *
 		return decision_refuse(why, "the instructions for these types are %s,%s",
 				       mma_info[a.mma[0]].name, mma_info[a.mma[1]].name);
 	return variant_is_legal(&a, &g->all, false, why) &&
-	       (!g->few.ndigits || variant_is_legal(&a, &g->few, true, why));
+	       (!g->few.warps || variant_is_legal(&a, &g->few, true, why));
 }
 
 typedef struct AttentionOffers {
@@ -350,15 +323,16 @@ typedef struct AttentionOffers {
 	double first; /* seconds of BASE */
 } AttentionOffers;
 
-static void offer_shape(void *arg, const AttentionShape *s)
+static void offer_shape(void *arg, const GpuDecision *shape)
 {
 	AttentionOffers *f = arg;
 	Decision d = *f->base;
 	GpuDecision *g = f->few ? &d.gpu.few : &d.gpu.all;
 	const GpuDecision *was = f->few ? &f->base->gpu.few : &f->base->gpu.all;
 
-	*g = gpu_attention_digits(f->a, s);
-	if (same_digits(g, was) && g->hold[OPERAND_K].stages == was->hold[OPERAND_K].stages)
+	*g = *shape;
+	if (g->warps == was->warps && g->splits == was->splits && g->fragments == was->fragments &&
+	    g->keys == was->keys && g->parts == was->parts && g->stages == was->stages)
 		return;
 	gpu_attention_shape(f->a, g);
 	d.edited = false;
@@ -371,7 +345,7 @@ void gpu_attention_offer(Offers *o, Kernel *k, const Decision *base)
 
 	if (!gpu_attention_open(&a, o->target, k))
 		return;
-	for (int few = 0; few <= (base->gpu.few.ndigits > 0); few++) {
+	for (int few = 0; few <= (base->gpu.few.warps > 0); few++) {
 		AttentionOffers f = {.o = o, .a = &a, .base = base, .few = few};
 
 		gpu_attention_shape(&a, few ? &base->gpu.few : &base->gpu.all);
@@ -401,7 +375,7 @@ void gpu_attention_reason(const Target *t, Kernel *k, const Decision *d, StrBuf 
 	if (!gpu_attention_open(&a, t, k))
 		return;
 	print_reason(&a, &d->gpu.all, false, b);
-	if (!d->gpu.few.ndigits)
+	if (!d->gpu.few.warps)
 		return;
 	strbuf_puts(b, "; for few rows: ");
 	print_reason(&a, &d->gpu.few, true, b);

@@ -11,7 +11,7 @@ static TileNode *map_scores(AttentionEmit *e, Buf *to)
 {
 	TileNode *n = attention_op(e, TILE_MAP, to, &e->scores, e->bm, e->a.bn);
 
-	attention_write(e, n);
+	gpu_write(&e->b, n, n->to->rank);
 	return n;
 }
 
@@ -71,15 +71,12 @@ static void declare_shared(AttentionEmit *e, GpuOperand i, int buffers)
 	const int bytes = dtype_bytes(o->type), staged = i != OPERAND_Q;
 	const int64_t extent[] = {buffers, o->rows, o->cols};
 	TileLayout l = {.rank = 2 + staged};
-	LNode *n;
 
 	if (staged)
 		layout_add(&l, 0, AT_ADDRESS, buffers, 1, o->rows * o->pitch);
 	layout_add(&l, staged, AT_ADDRESS, o->rows, 1, o->pitch);
 	layout_add(&l, staged + 1, AT_ADDRESS, o->cols, 1, bytes);
-	n = gpu_tile(&e->b, names[i], o->type, extent + !staged, &l);
-	n->local.at = l_int(&e->b, o->at);
-	e->tile[i] = n->local.buf;
+	e->tile[i] = gpu_shared_tile(&e->b, names[i], o->type, extent + !staged, &l, o->at);
 }
 
 static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
@@ -94,18 +91,17 @@ static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
 	e->scores = tile_sums(&(TileGrid){.wm = warps, .wn = 1}, e->bm, a->bn);
 	e->results = tile_sums(&(TileGrid){.wm = warps, .wn = 1}, e->bm, a->ep);
 	for (int i = 0; i < OPERAND_COUNT; i++)
-		declare_shared(e, (GpuOperand)i,
-			       d->hold[i].stages * (i == OPERAND_Q ? 1 : a->splits));
-	e->score = gpu_tile(&e->b, "s", DT_F32, scores, &e->scores)->local.buf;
+		declare_shared(e, (GpuOperand)i, i == OPERAND_Q ? 1 : d->stages * a->splits);
+	e->score = gpu_tile(&e->b, "s", DT_F32, scores, &e->scores);
 	assert(layout_change(&e->scores, &weights) <= CHANGE_RENAME);
-	e->weight = gpu_tile(&e->b, "w", type, scores, &e->scores)->local.buf;
+	e->weight = gpu_tile(&e->b, "w", type, scores, &e->scores);
 	attention_declare_state(e);
 }
 
 /* ---- Copies ---- */
 
 /* Fills the tile of operand I; of keys and values, that of part PART. */
-static void emit_copy(AttentionEmit *e, GpuOperand i, const Hold *h, int part)
+static void emit_copy(AttentionEmit *e, GpuOperand i, bool async, int part)
 {
 	GpuAttention *a = &e->a;
 	const StagedOperand *o = &a->op[i];
@@ -138,7 +134,7 @@ static void emit_copy(AttentionEmit *e, GpuOperand i, const Hold *h, int part)
 	n->val = ex_subst_iters(e->p, o->val, x.from, x.to, x.nfrom);
 	n->guard = guard;
 	n->vector = o->vector;
-	n->async = h->async;
+	n->async = async;
 }
 
 /* ---- The loop over keys ---- */
@@ -160,7 +156,7 @@ static TileNode *add_dot(AttentionEmit *e, Buf *to, int cols, int terms, MmaKind
 {
 	TileNode *n = attention_op(e, TILE_DOT, to, NULL, e->bm, cols);
 
-	attention_write(e, n);
+	gpu_write(&e->b, n, n->to->rank);
 	n->it[n->n++] = attention_iter(e, "c", terms);
 	n->mma = kind;
 	return n;
@@ -194,7 +190,7 @@ static void emit_maxima(AttentionEmit *e)
 
 	n->val = attention_at(e, n, e->most);
 	n = attention_op(e, TILE_FOLD, e->next, &e->scores, e->bm, e->a.bn);
-	attention_write(e, n);
+	gpu_write(&e->b, n, n->to->rank);
 	n->red = MONOID_max;
 	n->adds = true;
 	n->val = attention_at(e, n, e->score);
@@ -209,7 +205,7 @@ static void emit_sum(AttentionEmit *e, int i)
 
 	attention_scale(e, attention_map_rows(e, e->sum[i]));
 	n = attention_op(e, TILE_FOLD, e->sum[i], &e->scores, e->bm, e->a.bn);
-	attention_write(e, n);
+	gpu_write(&e->b, n, n->to->rank);
 	n->red = MONOID_sum;
 	n->adds = true;
 	if (weights)
@@ -322,24 +318,23 @@ static Expr *count_steps(AttentionEmit *e, Dim *steps)
 
 static void emit_keys(AttentionEmit *e, const GpuDecision *d, Dim *steps)
 {
-	const int stages = d->hold[OPERAND_K].stages;
 	Expr *count = count_steps(e, steps);
 	LNode *loop, **start;
 
 	start = e->b.tail;
-	emit_copy(e, OPERAND_Q, &d->hold[OPERAND_Q], 0);
+	emit_copy(e, OPERAND_Q, d->async[OPERAND_Q], 0);
 	attention_start(e);
 	loop = l_loop(&e->b, LOOP_SERIAL, e->jb, l_int(&e->b, 0), count, 1);
 	for (int part = 0; part < e->a.splits; part++) {
-		emit_copy(e, OPERAND_K, &d->hold[OPERAND_K], part);
-		emit_copy(e, OPERAND_V, &d->hold[OPERAND_V], part);
+		emit_copy(e, OPERAND_K, d->async[OPERAND_K], part);
+		emit_copy(e, OPERAND_V, d->async[OPERAND_V], part);
 	}
 	emit_scores(e);
 	emit_maxima(e);
 	emit_weights(e);
 	emit_values(e);
 	l_close(&e->b, loop);
-	gpu_tile_pipeline(&e->b, loop, start, e->slot, stages, 0, NULL, NULL);
+	gpu_tile_pipeline(&e->b, loop, start, e->slot, d->stages, 0, NULL, NULL);
 	e->b.tail = &loop->next;
 }
 
@@ -363,7 +358,7 @@ void gpu_attention_emit(const Target *t, Kernel *k, const Decision *d, Schedule 
 	steps = dim_ceildiv(e.c, e.a.keys, dim_const(e.c, (int64_t)e.a.bn * e.a.splits));
 	open_blocks(&e, steps, few);
 	e.jb = l_iter(&e.b, "jb", e.each);
-	e.slot = l_iter(&e.b, "slot", dim_const(e.c, g->hold[OPERAND_K].stages));
+	e.slot = l_iter(&e.b, "slot", dim_const(e.c, g->stages));
 	e.first = l_iter(&e.b, "first", dim_max(e.c, steps, dim_const(e.c, 1)));
 	declare_tiles(&e, g);
 	emit_keys(&e, g, steps);

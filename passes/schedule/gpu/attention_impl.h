@@ -41,11 +41,6 @@ typedef struct GpuAttention {
 	int64_t shared;
 } GpuAttention;
 
-/* What a decision leaves open, apart from how operands are copied. */
-typedef struct AttentionShape {
-	int warps, splits, fragments, keys, stages, parts;
-} AttentionShape;
-
 /* A tree that is being built. */
 typedef struct AttentionEmit {
 	GpuAttention a;
@@ -87,9 +82,8 @@ typedef struct PlacedAt {
 /* Initialises A for K on T, but for what follows from a decision; false if K is not an attention of this
  * form. */
 bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k);
-/* Sets what follows from D, whose digits are as gpu_attention_digits makes them. */
+/* Sets what follows from D. */
 void gpu_attention_shape(GpuAttention *a, const GpuDecision *d);
-GpuDecision gpu_attention_digits(const GpuAttention *a, const AttentionShape *s);
 /* An estimate of the registers of a thread. */
 int gpu_attention_registers(const GpuAttention *a);
 /* Sum I is of the exponentials, which are the weights before they are rounded, and only divides results. Then
@@ -109,7 +103,6 @@ TileNode *attention_op(AttentionEmit *e, TileOp op, Buf *to, const TileLayout *l
 Expr *attention_it(AttentionEmit *e, const TileNode *n, int i); /* iterator I of N */
 /* Element [it...] of tile B at the points of N. */
 Expr *attention_at(AttentionEmit *e, const TileNode *n, Buf *b);
-void attention_write(AttentionEmit *e, TileNode *n); /* N writes a tile at its points */
 /* Maps to TO over the rows, and over the results. */
 TileNode *attention_map_rows(AttentionEmit *e, Buf *to);
 TileNode *attention_map_results(AttentionEmit *e, Buf *to);
@@ -136,8 +129,6 @@ void attention_start(AttentionEmit *e);
 void attention_rescale(AttentionEmit *e);
 /* The points of N, which has what was summed, times the factor. */
 void attention_scale(AttentionEmit *e, TileNode *n);
-/* The shift of rows whose maximum is MOST at the points of N. */
-Expr *attention_shift(AttentionEmit *e, const TileNode *n, Buf *most);
 /* Stores the results of the form. */
 void attention_results(AttentionEmit *e);
 

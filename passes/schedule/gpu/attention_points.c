@@ -12,18 +12,16 @@ Iter *attention_iter(AttentionEmit *e, const char *name, int64_t extent)
 	return l_iter(&e->b, name, dim_const(e->c, extent));
 }
 
-/* An operation whose points are ROWS by COLS (0: rows only) of LAYOUT. */
 TileNode *attention_op(AttentionEmit *e, TileOp op, Buf *to, const TileLayout *layout, int rows,
 		       int cols)
 {
-	TileNode *n = NEW(e->b.arena, TileNode);
+	static const char *const names[2][2] = {{"m", "n"}, {"r", "c"}};
+	TileNode *n = gpu_op(&e->b, op, to, names[cols && op == TILE_COPY], (int[]){rows, cols},
+			     cols ? 2 : 1);
 
-	*n = (TileNode){.op = op, .to = to, .n = cols ? 2 : 1};
 	if (layout)
 		n->points = *layout;
-	n->it[0] = attention_iter(e, cols && op == TILE_COPY ? "r" : "m", rows);
-	n->it[1] = cols ? attention_iter(e, op == TILE_COPY ? "c" : "n", cols) : NULL;
-	l_node(&e->b, LN_OP)->op = n;
+	gpu_add_op(&e->b, n);
 	return n;
 }
 
@@ -32,7 +30,6 @@ Expr *attention_it(AttentionEmit *e, const TileNode *n, int i)
 	return ex_iter(e->p, n->it[i]);
 }
 
-/* Element [it...] of tile B at the points of N. */
 Expr *attention_at(AttentionEmit *e, const TileNode *n, Buf *b)
 {
 	Expr *idx[] = {attention_it(e, n, 0), b->rank > 1 ? attention_it(e, n, 1) : NULL};
@@ -40,19 +37,12 @@ Expr *attention_at(AttentionEmit *e, const TileNode *n, Buf *b)
 	return ex_load(e->p, b, idx, b->rank);
 }
 
-void attention_write(AttentionEmit *e, TileNode *n)
-{
-	n->nidx = n->to->rank;
-	for (int i = 0; i < n->nidx; i++)
-		n->idx[i] = attention_it(e, n, i);
-}
-
 TileNode *attention_map_rows(AttentionEmit *e, Buf *to)
 {
 	TileNode *n = attention_op(e, TILE_MAP, to, &e->row, e->bm, 0);
 
 	if (to->tile)
-		attention_write(e, n);
+		gpu_write(&e->b, n, to->rank);
 	return n;
 }
 
@@ -70,7 +60,6 @@ void attention_put(PlacedAt *x, Iter *it, Expr *to, Expr *inside)
 	x->inside[x->nfrom++] = inside;
 }
 
-/* AT, which is less than SIZE rounded up to STEP; or the last one before SIZE. */
 Expr *attention_inside(AttentionEmit *e, Expr *at, Dim *size, int64_t step)
 {
 	if (gpu_is_multiple(size, step))
@@ -81,16 +70,12 @@ Expr *attention_inside(AttentionEmit *e, Expr *at, Dim *size, int64_t step)
 void attention_put_row(PlacedAt *x, Expr *at)
 {
 	AttentionEmit *e = x->e;
-	Expr *in = attention_inside(e, at, e->rows, e->rm);
+	Expr *in = attention_inside(e, at, e->rows, e->rm), *to[MAX_ITERS], *inside[MAX_ITERS];
 
-	for (int i = e->nrows - 1; i >= 0; i--) {
-		Expr *extent = ex_dim(e->p, e->row_iter[i]->extent);
-
-		attention_put(x, e->row_iter[i], i ? ex_op2(e->p, IN_mod, at, extent) : at,
-			      i ? ex_op2(e->p, IN_mod, in, extent) : in);
-		at = i ? ex_op2(e->p, IN_floordiv, at, extent) : at;
-		in = i ? ex_op2(e->p, IN_floordiv, in, extent) : in;
-	}
+	iters_split(e->p, e->row_iter, e->nrows, at, to);
+	iters_split(e->p, e->row_iter, e->nrows, in, inside);
+	for (int i = 0; i < e->nrows; i++)
+		attention_put(x, e->row_iter[i], to[i], inside[i]);
 }
 
 Expr *attention_row(AttentionEmit *e, Expr *m)
@@ -189,12 +174,12 @@ void attention_declare_state(AttentionEmit *e)
 
 	layout_of_operand(e->c, &index, 1, it, 2, &e->results, &e->row);
 	layout_drop_copies(&e->row);
-	e->result = gpu_tile(&e->b, "o", DT_F32, results, &e->results)->local.buf;
-	e->most = gpu_tile(&e->b, "most", DT_F32, results, &e->row)->local.buf;
-	e->next = gpu_tile(&e->b, "next", DT_F32, results, &e->row)->local.buf;
-	e->scale = gpu_tile(&e->b, "scale", DT_F32, results, &e->row)->local.buf;
+	e->result = gpu_tile(&e->b, "o", DT_F32, results, &e->results);
+	e->most = gpu_tile(&e->b, "most", DT_F32, results, &e->row);
+	e->next = gpu_tile(&e->b, "next", DT_F32, results, &e->row);
+	e->scale = gpu_tile(&e->b, "scale", DT_F32, results, &e->row);
 	for (int i = 0; i < e->a.f.nsums; i++)
-		e->sum[i] = gpu_tile(&e->b, "total", DT_F32, results, &e->row)->local.buf;
+		e->sum[i] = gpu_tile(&e->b, "total", DT_F32, results, &e->row);
 }
 
 void attention_start(AttentionEmit *e)
@@ -205,7 +190,8 @@ void attention_start(AttentionEmit *e)
 	attention_map_results(e, e->result)->val = attention_number(e, 0);
 }
 
-Expr *attention_shift(AttentionEmit *e, const TileNode *n, Buf *most)
+/* The shift of rows whose maximum is MOST at the points of N. */
+static Expr *shift_of(AttentionEmit *e, const TileNode *n, Buf *most)
 {
 	PlacedAt x = {.e = e, .n = n, .most = most};
 
@@ -236,7 +222,7 @@ static Expr *is_hidden(AttentionEmit *e, Expr *most)
 static Expr *finite_shift(AttentionEmit *e, const TileNode *n, Buf *most)
 {
 	return ex_op3(e->p, IN_select, is_hidden(e, attention_at(e, n, most)),
-		      attention_number(e, 0), attention_shift(e, n, most));
+		      attention_number(e, 0), shift_of(e, n, most));
 }
 
 /* The selection is of the exponent: LLVM would branch around an exponential. */
@@ -245,7 +231,7 @@ Expr *attention_factor(AttentionEmit *e, const TileNode *n, Buf *was, Buf *is)
 	return ex_op1(e->p, IN_ex2,
 		      ex_op3(e->p, IN_select, is_hidden(e, attention_at(e, n, was)),
 			     attention_number(e, -INFINITY),
-			     power(e, attention_shift(e, n, was), finite_shift(e, n, is))));
+			     power(e, shift_of(e, n, was), finite_shift(e, n, is))));
 }
 
 Expr *attention_weight(AttentionEmit *e, const TileNode *n)
@@ -275,7 +261,7 @@ TileNode *attention_map_results(AttentionEmit *e, Buf *to)
 	TileNode *n = attention_op(e, TILE_MAP, to, &e->results, e->bm, e->a.ep);
 
 	if (to->tile)
-		attention_write(e, n);
+		gpu_write(&e->b, n, to->rank);
 	return n;
 }
 
@@ -296,7 +282,7 @@ static void hide_rows(AttentionEmit *e)
 	n->val = ex_op3(e->p, IN_select,
 			ex_and(e->p, ex_op2(e->p, IN_gt, ex_dim(e->p, e->a.keys), l_int(&e->b, 0)),
 			       ex_and(e->p, is_hidden(e, attention_at(e, n, e->most)),
-				      is_hidden(e, attention_shift(e, n, e->most)))),
+				      is_hidden(e, shift_of(e, n, e->most)))),
 			attention_number(e, NAN), attention_number(e, 1));
 	for (int i = 0; i < f->nsums; i++)
 		attention_scale(e, attention_map_rows(e, e->sum[i]));

@@ -13,33 +13,30 @@
  */
 #include "passes/schedule/gpu/attention_impl.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static const char *const group_names[GROUP_COUNT] = {"q", "kv", "d", "e"};
-static const char *const place_names[] = {[GPU_GRID] = "grid",
-					  [GPU_LOOP] = "loop",
-					  [GPU_WARP] = "warp",
-					  [GPU_REG] = "reg",
-					  [GPU_MMA] = "mma"};
 static const char *const operand_names[OPERAND_COUNT] = {"q", "k", "v"};
 
-enum { PLACE_COUNT = sizeof place_names / sizeof *place_names };
+static int terms_of(MmaKind kind)
+{
+	return kind == MMA_FMA ? 8 : mma_info[kind].k;
+}
 
 static void print_variant(StrBuf *b, const GpuDecision *g)
 {
-	for (int i = 0; i < g->ndigits; i++) {
-		const Digit *x = &g->digit[i];
+	const int terms = terms_of(g->mma[0]);
 
-		if (!i || g->digit[i - 1].group != x->group)
-			strbuf_printf(b, " %s", group_names[x->group]);
-		strbuf_printf(b, " %s", place_names[x->at]);
-		if (x->n)
-			strbuf_printf(b, "%lld", (long long)x->n);
-	}
-	strbuf_puts(b, " stage");
+	strbuf_printf(b, " q grid warp%d reg%d mma%d kv", g->warps, g->fragments, MMA_ROWS);
+	if (g->parts > 1)
+		strbuf_printf(b, " grid%d", g->parts);
+	strbuf_puts(b, " loop");
+	if (g->splits > 1)
+		strbuf_printf(b, " warp%d", g->splits);
+	strbuf_printf(b, " reg%d mma8 d reg%d mma%d e reg%d mma8 stage", g->keys / 8,
+		      g->terms / terms, terms, g->columns / 8);
 	for (int i = 0; i < OPERAND_COUNT; i++)
-		hold_print(b, operand_names[i], &g->hold[i]);
+		hold_print(b, operand_names[i],
+			   &(Hold){g->async[i], i == OPERAND_Q ? 1 : g->stages});
 }
 
 void gpu_attention_print(StrBuf *b, Kernel *k, const Decision *d)
@@ -49,68 +46,50 @@ void gpu_attention_print(StrBuf *b, Kernel *k, const Decision *d)
 	(void)k;
 	strbuf_printf(b, " mma %s,%s", mma_info[g->mma[0]].name, mma_info[g->mma[1]].name);
 	print_variant(b, g);
-	if (!d->gpu.few.ndigits)
+	if (!d->gpu.few.warps)
 		return;
 	strbuf_puts(b, " few");
 	print_variant(b, &d->gpu.few);
 }
 
-/* Splits "warp4" into a place and a number, or "grid" into a place and 0. */
-static bool place_of(const char *word, Digit *x)
-{
-	for (int i = 0; i < PLACE_COUNT; i++) {
-		const size_t n = strlen(place_names[i]);
-		char *end;
-
-		if (strncmp(word, place_names[i], n))
-			continue;
-		x->at = (GpuPlace)i;
-		x->n = strtoll(word + n, &end, 10);
-		return !*end &&
-		       (word[n] ? x->n > 0 && x->n <= 1024 : i == GPU_GRID || i == GPU_LOOP);
-	}
-	return false;
-}
-
-/* The groups with their digits, up to "stage". */
 static bool read_digits(const char **p, GpuDecision *g, StrBuf *why)
 {
-	int group = -1;
+	const int terms = terms_of(g->mma[0]);
 
-	while (!line_accept(p, "stage")) {
-		char word[MOST_NAME];
-		int i = 0;
-
-		if (!line_name(p, word, why))
-			return false;
-		while (i < GROUP_COUNT && strcmp(word, group_names[i]))
-			i++;
-		if (i < GROUP_COUNT) {
-			group = i;
-			continue;
-		}
-		if (group < 0 || g->ndigits == GPU_DIGITS)
-			return decision_refuse(
-				why, "expected a group, which is q, kv, d or e, instead of \"%s\"",
-				word);
-		g->digit[g->ndigits].group = (GpuGroup)group;
-		if (!place_of(word, &g->digit[g->ndigits++]))
-			return decision_refuse(
-				why,
-				"\"%s\" is not a digit: grid, loop, or warp, reg, mma with a number from 1 to 1024",
-				word);
-	}
-	return true;
+	g->parts = g->splits = 1;
+	if (!line_expect(p, "q", why) || !line_expect(p, "grid", why) ||
+	    !line_digit(p, "warp", &g->warps, why) || !line_digit(p, "reg", &g->fragments, why) ||
+	    !line_instruction(p, MMA_ROWS, why) || !line_expect(p, "kv", why) ||
+	    !line_optional(p, "grid", &g->parts, why) || !line_expect(p, "loop", why) ||
+	    !line_optional(p, "warp", &g->splits, why) || !line_digit(p, "reg", &g->keys, why) ||
+	    !line_instruction(p, 8, why) || !line_expect(p, "d", why) ||
+	    !line_digit(p, "reg", &g->terms, why) || !line_instruction(p, terms, why) ||
+	    !line_expect(p, "e", why) || !line_digit(p, "reg", &g->columns, why) ||
+	    !line_instruction(p, 8, why))
+		return false;
+	g->keys *= 8;
+	g->terms *= terms;
+	g->columns *= 8;
+	return line_expect(p, "stage", why);
 }
 
 static bool read_variant(const char **p, GpuDecision *g, StrBuf *why)
 {
+	Hold hold[OPERAND_COUNT];
+
 	if (!read_digits(p, g, why))
 		return false;
-	for (int i = 0; i < OPERAND_COUNT; i++)
-		if (!line_hold(p, operand_names[i], &g->hold[i], why))
+	for (int i = 0; i < OPERAND_COUNT; i++) {
+		if (!line_hold(p, operand_names[i], &hold[i], why))
 			return false;
-	return true;
+		g->async[i] = hold[i].async;
+	}
+	g->stages = hold[OPERAND_K].stages;
+	if (hold[OPERAND_Q].stages != 1)
+		return decision_refuse(why, "q has %d buffers, not 1", hold[OPERAND_Q].stages);
+	return hold[OPERAND_V].stages == g->stages ||
+	       decision_refuse(why, "k and v have %d and %d buffers: they are filled together",
+			       g->stages, hold[OPERAND_V].stages);
 }
 
 bool gpu_attention_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)

@@ -2,7 +2,7 @@
 /*
  * Several column reductions in one block: a softmax or a norm over an axis that is not the
  * innermost one. The statements reduce across memory more than once, or read again the elements
- * that they reduced. A block has adjacent columns, as in passes/schedule/gpu/column_reduce.c.
+ * that they reduced. A block has adjacent columns, as in passes/schedule/gpu/columns_reduce.c.
  * Inputs that several statements read are fetched to shared memory once, and temporaries between
  * the statements live there. Each loop over a block's elements is contiguous along the columns.
  * Where rows of columns begin within a sector, the loop is peeled to a sector's boundary: adjacent
@@ -26,7 +26,8 @@ enum {
 
 /* ---- What is taken ---- */
 
-bool columns_inner(const Row *r, const Stmt *s)
+/* S iterates over more than the band. */
+static bool is_inner(const Row *r, const Stmt *s)
 {
 	return s->niters > r->band->n;
 }
@@ -43,11 +44,11 @@ static bool takes(const Row *r)
 
 		if (s->guard || s->nwidx != s->out[0]->rank || row_packed(s) || s->update ||
 		    s->scan || s->ordered || s->nout != 1 || expr_can_fault(s->val[0]) ||
-		    (s->red && (monoid_info[s->red].n != 1 || s->nband != r->band->n ||
-				!columns_inner(r, s))))
+		    (s->red &&
+		     (monoid_info[s->red].n != 1 || s->nband != r->band->n || !is_inner(r, s))))
 			return false;
 		sums += s->red != MONOID_NONE;
-		inner = inner || (!s->red && columns_inner(r, s));
+		inner = inner || (!s->red && is_inner(r, s));
 	}
 	return sums && (inner || sums > 1);
 }
@@ -92,11 +93,9 @@ static void place_columns(Columns *c)
  * points. */
 static bool over_terms(Columns *c, Stmt *s, Points *p)
 {
-	ExprPool *pool = c->x.r->b->p;
-	Expr *it;
 	Buf *out;
 
-	column_points(&c->x, s, p);
+	*p = row_free_points(c->x.r, s);
 	p->write = s->red ? NULL : row_write_index(c->x.r, s, 0, &out);
 	points_join(p);
 	points_flatten(p);
@@ -104,13 +103,7 @@ static bool over_terms(Columns *c, Stmt *s, Points *p)
 		c->term = l_iter(c->x.r->b, "i", p->it[0]->extent);
 	if (p->it[0]->extent != c->term->extent)
 		return false;
-	it = ex_iter(pool, c->term);
-	p->e[0] = ex_subst_iters(pool, p->e[0], p->it, &it, 1);
-	if (p->write)
-		p->write = ex_subst_iters(pool, p->write, p->it, &it, 1);
-	for (int i = 0; i < p->nat; i++)
-		p->at[i] = ex_subst_iters(pool, p->at[i], p->it, &it, 1);
-	p->it[0] = c->term;
+	points_rename(p, c->term);
 	return true;
 }
 
@@ -123,7 +116,7 @@ static bool look(Columns *c)
 	for (int i = r->first; i <= r->last; i++) {
 		Stmt *s = r->k->stmts.at[i];
 
-		if (!columns_inner(r, s))
+		if (!is_inner(r, s))
 			continue;
 		row_begin(r, s);
 		c->at = i;
@@ -342,9 +335,9 @@ bool gpu_columns(Row *r, const Gpu *gpu, int along)
 
 		row_begin(r, s);
 		c.at = i;
-		if (s->red || !columns_inner(r, s))
+		if (s->red || !is_inner(r, s))
 			column_local(&c.x, s);
-		if (columns_inner(r, s)) {
+		if (is_inner(r, s)) {
 			inner_stmt(&c, s);
 			continue;
 		}

@@ -1,12 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of columns share: columns.c has the stage, columns_staged.c the buffers that a
- * block holds in shared memory, columns_loop.c the loops over its elements.
+ * What the files of columns share. A block has adjacent columns, whose terms its threads share out:
+ * columns_reduce.c has one reduction, columns.c several and the statements between them,
+ * columns_staged.c the buffers that a block holds in shared memory, columns_loop.c the loops over its
+ * elements.
  */
 #ifndef PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
 #define PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
 
-#include "passes/schedule/gpu/column_block.h"
+#include "passes/schedule/gpu/gpu_impl.h"
+
+enum { COLUMN_THREADS = 256 };
+
+typedef struct ColumnBlock {
+	Row *r;
+	/* band indices of the columns and of a candidate for the rows; m is -1 if the matrix
+	 * depends on it */
+	int n, m;
+	SkinnyRows skinny; /* n is 0: one row */
+	int vector, bytes; /* elements of an access along n, and bytes of the largest element */
+	int64_t by;        /* bytes from one term to the next; 0: not known */
+	/* peeled: columns of a thread, each a warp apart, where rows begin within a sector; else
+	 * 0 */
+	int threads, peeled;
+	int64_t cols, rows;
+	/* row_block: number of the block of rows; null: one block has all rows */
+	Iter *col, *row, *block, *row_block;
+	Expr *guard; /* the column exists; null: always */
+	/* the row exists, and the number of rows that do; null: all */
+	Expr *row_exists, *valid;
+	Buf *acc;
+	int64_t left; /* bytes of shared memory that are left beside the states */
+} ColumnBlock;
 
 enum { MOST_TILES = 8 };
 
@@ -47,10 +72,15 @@ typedef struct Columns {
 	int64_t begins;
 } Columns;
 
-/* ---- columns.c ---- */
+/* ---- columns_reduce.c ---- */
 
-/* S iterates over more than the band. */
-bool columns_inner(const Row *r, const Stmt *s);
+/* Makes the temporary that S writes at points of the band a local of the block, if shared memory is
+ * left for it. */
+void column_local(ColumnBlock *x, const Stmt *s);
+/* Stores VAL to OUT[AT] for all of the block's points of the band, as PART of S. */
+void column_store(const ColumnBlock *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part);
+/* Emits reduction S over the one iterator of P. */
+void column_sum(ColumnBlock *x, Stmt *s, const Points *p);
 
 /* ---- columns_staged.c ---- */
 

@@ -207,7 +207,7 @@ bool gemm_gpu_open(GpuGemm *gg, const Target *t, Kernel *k, int last, const Sche
 		return true;
 	gg->a.async = gg->a.async && s->where.decided->async[0];
 	gg->b.async = gg->b.async && s->where.decided->async[1];
-	gg->s = gemm_gpu_decided(s->where.decided);
+	gg->s = s->where.decided->s;
 	return !s->where.decided->skinny;
 }
 

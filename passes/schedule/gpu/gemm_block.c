@@ -25,17 +25,14 @@ static Dim *split_of(Naming *x, Dim *d, int n)
 	return dim_floordiv(c, d, dim_const(c, n));
 }
 
-/* Substitutes for IT[0..n), the last one apart, a div/mod split of REST. */
-static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
+/* Substitutes for IT[0..n) a div/mod split of FLAT. */
+static void name_split(Naming *x, Iter *const *it, int n, Expr *flat)
 {
-	ExprPool *p = x->gg->g.b.p;
+	Expr *to[MAX_ITERS];
 
-	for (int i = n - 2; i >= 0; i--) {
-		Expr *extent = ex_dim(p, it[i]->extent);
-
-		name(x, it[i], i ? ex_op2(p, IN_mod, rest, extent) : rest);
-		rest = i ? ex_op2(p, IN_floordiv, rest, extent) : rest;
-	}
+	iters_split(x->gg->g.b.p, it, n, flat, to);
+	for (int i = 0; i < n; i++)
+		name(x, it[i], to[i]);
 }
 
 /*
@@ -74,7 +71,7 @@ static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block,
 		name(x, last, elem ? ex_add(p, in, elem) : in);
 		at = ex_op2(p, IN_floordiv, c, many);
 	}
-	name_outer(x, it, n, at);
+	name_split(x, it, n - 1, at);
 }
 
 /* The condition BLOCK * SIZE + CHUNK * VECTOR < ALL; null if it always holds. */
@@ -95,33 +92,13 @@ static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int vector,
 
 /* ---- Copies ---- */
 
-static TileNode *add_op(GpuGemm *gg, TileOp op, Buf *to, const char *const *names,
-			const int *extent, int n)
-{
-	LBuild *b = &gg->g.b;
-	TileNode *node = NEW(b->arena, TileNode);
-
-	*node = (TileNode){.op = op, .to = to, .n = n};
-	for (int i = 0; i < n; i++)
-		node->it[i] = l_iter(b, names[i], dim_const(gg->g.p.k->ctx, extent[i]));
-	return node;
-}
-
-static LNode *place_op(GpuGemm *gg, TileNode *op)
-{
-	LNode *n = l_node(&gg->g.b, LN_OP);
-
-	n->op = op;
-	return n;
-}
-
 /* The pieces of a tile of ROWS by COLS elements, in buffer SLOT. */
 static TileNode *add_copy(GpuGemm *gg, const TileOperand *o, Buf *to, int rows, int cols)
 {
 	static const char *const names[] = {"r", "c", "e"};
 	ExprPool *p = gg->g.b.p;
-	TileNode *n = add_op(gg, TILE_COPY, to, names, (int[]){rows, cols / o->vector, o->vector},
-			     3);
+	TileNode *n = gpu_op(&gg->g.b, TILE_COPY, to, names,
+			     (int[]){rows, cols / o->vector, o->vector}, 3);
 
 	n->vector = o->vector;
 	n->async = o->async;
@@ -151,7 +128,7 @@ static void emit_fragments(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *si
 	n->val = fragments_load(p, o->val, x, ex_add(p, ex_mul(p, side_block, l_int(b, rows)), row),
 				term, n->idx[2]);
 	n->guard = before_end(g, side_block, rows, row, 1, x->blocks);
-	place_op(gg, n);
+	gpu_add_op(&gg->g.b, n);
 }
 
 static void emit_copy(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_block, int side,
@@ -184,7 +161,7 @@ static void emit_copy(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_bl
 		guard = ex_and(p, guard, ex_subst_iters(p, o->guard, x.from, x.to, x.n));
 	n->guard = guard;
 	n->val = ex_subst_iters(p, o->val, x.from, x.to, x.n);
-	place_op(gg, n);
+	gpu_add_op(&gg->g.b, n);
 }
 
 /* ---- What follows ---- */
@@ -291,7 +268,8 @@ static void stage_sums(GpuGemm *gg, const StagedSums *st)
 	const BlockShape *s = &gg->s;
 	const TileGrid grid = gemm_gpu_grid(gg);
 	const int each = grid.every_column ? 4 : 2, columns = s->bn / s->wn;
-	TileNode *n = add_op(gg, TILE_MAP, st->buf, names, (int[]){s->wm, MMA_ROWS, s->bn}, 3);
+	TileNode *n = gpu_op(&gg->g.b, TILE_MAP, st->buf, names, (int[]){s->wm, MMA_ROWS, s->bn},
+			     3);
 	TileLayout *l = &n->points;
 	Expr *w = ex_iter(p, n->it[0]), *r = ex_iter(p, n->it[1]), *j = ex_iter(p, n->it[2]),
 	     *row = ex_add(p, ex_mul(p, w, l_int(b, MMA_ROWS)), r), *at[2];
@@ -313,7 +291,7 @@ static void stage_sums(GpuGemm *gg, const StagedSums *st)
 		       ex_add(p, r, l_int(b, MMA_ROWS * st->number)));
 	at[1] = j;
 	n->val = ex_load(p, gg->sums, at, 2);
-	node = place_op(gg, n);
+	node = gpu_add_op(&gg->g.b, n);
 	if (product_stores(&g->p, g->p.c.s))
 		return;
 	at[0] = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, s->bm)), at[0]);
@@ -374,12 +352,11 @@ static TileNode *over_results(GpuGemm *gg, const StagedSums *st, TileOp op, Buf 
 	static const char *const names[] = {"r", "c", "e"};
 	const int vector = st->mv * st->nv, rows = st->rows / st->mv, columns = gg->s.bn / st->nv,
 		  extent[] = {st->down ? columns : rows, st->down ? rows : columns, vector};
-	TileNode *n = add_op(gg, op, to, names, extent, 3);
+	TileNode *n = gpu_op(&gg->g.b, op, to, names, extent, 3);
 
 	n->points = tile_pieces(n, (PieceOrder){.rows = 1, .run = extent[1]},
 				gemm_gpu_threads(&gg->s) / WARP);
-	for (; to && n->nidx < 3; n->nidx++)
-		n->idx[n->nidx] = ex_iter(gg->g.b.p, n->it[n->nidx]);
+	gpu_write(&gg->g.b, n, to ? 3 : 0);
 	return n;
 }
 
@@ -419,36 +396,40 @@ static void emit_results(GpuGemm *gg, const StagedSums *st)
 			n->guard = ex_and(p, n->guard,
 					  ex_subst_iters(p, gemm_placed(&pl, s->guard), r.x.from,
 							 r.x.to, r.x.n));
-		gemm_does(g, place_op(gg, n), s, PART_WRITE, r.m, r.n, NULL);
+		gemm_does(g, gpu_add_op(&gg->g.b, n), s, PART_WRITE, r.m, r.n, NULL);
 	}
 }
 
 static void sync(GpuGemm *gg, TileSync kind)
 {
-	TileNode *n = NEW(gg->g.b.arena, TileNode);
-
-	*n = (TileNode){.op = TILE_SYNC, .sync = kind};
 	l_of(&gg->g.b, gg->g.p.c.s);
-	place_op(gg, n);
+	gpu_add_op(&gg->g.b, gpu_op(&gg->g.b, TILE_SYNC, NULL, NULL, NULL, 0))->op->sync = kind;
+}
+
+/* The parts of the sums of G, from the first one on. Vectors are contiguous along the rows of the
+ * staging buffer; along its columns if it is column-major. */
+static StagedSums staged_sums(GpuGemm *gg)
+{
+	const Contraction *c = &gg->g.p.c;
+	const bool down = gg->by_columns;
+	const int vector = result_chunk(&gg->g, down ? c->m[c->nm - 1] : c->n[c->nn - 1]);
+
+	return (StagedSums){.rows = MMA_ROWS * gg->s.wm,
+			    .down = down,
+			    .mv = down ? vector : 1,
+			    .nv = down ? 1 : vector};
 }
 
 /* The epilogue: stages the sums in shared memory part by part, and stores the results from there.
- * The memory is that of the operands' tiles. Vectors are contiguous along the rows of the staging
- * buffer; along its columns if it is column-major. */
+ * The memory is that of the operands' tiles. */
 static void emit_parts(GpuGemm *gg)
 {
 	Gemm *g = &gg->g;
 	const BlockShape *s = &gg->s;
-	const bool down = gg->by_columns;
-	const int rows = MMA_ROWS * s->wm, parts = s->bm / rows,
-		  vector = result_chunk(g,
-					down ? g->p.c.m[g->p.c.nm - 1] : g->p.c.n[g->p.c.nn - 1]),
-		  side[] = {down ? s->bn : rows, down ? rows : s->bn};
-	const int64_t extent[] = {side[0], side[1]};
+	StagedSums st = staged_sums(gg);
+	const int64_t extent[] = {st.down ? s->bn : st.rows, st.down ? st.rows : s->bn};
 	const DType t = ctype_dtype(g->p.c.ct);
-	const int bytes = dtype_bytes(t);
-	StagedSums st = {
-		.rows = rows, .down = down, .mv = down ? vector : 1, .nv = down ? 1 : vector};
+	const int bytes = dtype_bytes(t), parts = s->bm / st.rows;
 	TileLayout l = {.rank = 2};
 
 	layout_add(&l, 0, AT_ADDRESS, extent[0], 1, (int64_t)gemm_gpu_staged_row(gg, s) * bytes);
@@ -456,10 +437,7 @@ static void emit_parts(GpuGemm *gg)
 	if ((gg->a.async || gg->b.async) && !s->producers)
 		sync(gg, TILE_WAIT);
 	for (st.number = 0; st.number < parts; st.number++) {
-		LNode *n = gpu_tile(&g->b, "staged", t, extent, &l);
-
-		n->local.at = l_int(&g->b, 0);
-		st.buf = n->local.buf;
+		st.buf = gpu_shared_tile(&g->b, "staged", t, extent, &l, 0);
 		sync(gg, TILE_BARRIER);
 		stage_sums(gg, &st);
 		sync(gg, TILE_BARRIER);
@@ -482,7 +460,6 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, in
 				    : side;
 	const int64_t extent[] = {gg->s.stages, rows, cols};
 	TileLayout l = {.rank = 3};
-	LNode *n;
 
 	layout_add(&l, 0, AT_ADDRESS, gg->s.stages, 1, rows * pitch);
 	if (mma_is_wgmma(gg->s.kind)) {
@@ -491,9 +468,7 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, in
 		layout_add(&l, 1, AT_ADDRESS, rows, 1, pitch);
 		layout_add(&l, 2, AT_ADDRESS, cols, 1, bytes);
 	}
-	n = gpu_tile(&gg->g.b, what, o->type, extent, &l);
-	n->local.at = l_int(&gg->g.b, at);
-	return n->local.buf;
+	return gpu_shared_tile(&gg->g.b, what, o->type, extent, &l, at);
 }
 
 /* MANY mbarriers, from byte AT on. */
@@ -501,12 +476,9 @@ static Buf *declare_mbarriers(GpuGemm *gg, const char *what, int many, int64_t a
 {
 	const int64_t extent[] = {many};
 	TileLayout l = {.rank = 1};
-	LNode *n;
 
 	layout_add(&l, 0, AT_ADDRESS, extent[0], 1, MBARRIER_BYTES);
-	n = gpu_tile(&gg->g.b, what, DT_I64, extent, &l);
-	n->local.at = l_int(&gg->g.b, at);
-	return n->local.buf;
+	return gpu_shared_tile(&gg->g.b, what, DT_I64, extent, &l, at);
 }
 
 /* Sets the matrix and the tile's coordinates of block BLOCK, of all or of those of one part. */
@@ -564,16 +536,15 @@ static void emit_start(GpuGemm *gg)
 	Gemm *g = &gg->g;
 	const TileGrid grid = gemm_gpu_grid(gg);
 	const int extent[] = {gg->s.bm, gg->s.bn};
-	TileNode *n = add_op(gg, TILE_MAP, gg->sums, names, extent, 2);
+	TileNode *n = gpu_op(&gg->g.b, TILE_MAP, gg->sums, names, extent, 2);
 	Expr *row = in_block(g, gg->mb, gg->s.bm, n->it[0]),
 	     *col = in_block(g, gg->nb, gg->s.bn, n->it[1]);
 	LNode *node;
 
 	n->points = tile_sums(&grid, gg->s.bm, gg->s.bn);
-	for (; n->nidx < 2; n->nidx++)
-		n->idx[n->nidx] = ex_iter(g->b.p, n->it[n->nidx]);
+	gpu_write(&g->b, n, 2);
 	n->val = ex_num(g->b.p, g->p.c.ct, 0);
-	node = place_op(gg, n);
+	node = gpu_add_op(&gg->g.b, n);
 	node->store.guard = in_matrix(g, row, col);
 	gemm_does(g, node, g->p.c.s, PART_INIT, row, col, NULL);
 }
@@ -612,17 +583,16 @@ static void emit_pipeline(GpuGemm *gg, Buf *a, Buf *b, Buf *full, Buf *empty)
 	loop = l_loop(&g->b, LOOP_SERIAL, kb, l_int(&g->b, 0), ex_dim(p, blocks), 1);
 	emit_copy(gg, &gg->a, a, ex_iter(p, gg->mb), s->bm, g->p.m, ex_iter(p, kb));
 	emit_copy(gg, &gg->b, b, ex_iter(p, gg->nb), s->bn, g->p.n, ex_iter(p, kb));
-	n = add_op(gg, TILE_DOT, gg->sums, names, (int[]){s->bm, s->bn, s->bk}, 3);
+	n = gpu_op(&gg->g.b, TILE_DOT, gg->sums, names, (int[]){s->bm, s->bn, s->bk}, 3);
 	n->mma = s->kind;
 	n->adds = true;
-	for (; n->nidx < 2; n->nidx++)
-		n->idx[n->nidx] = ex_iter(p, n->it[n->nidx]);
+	gpu_write(&g->b, n, 2);
 	n->val = operand_at(gg, &gg->a, a, n->it[0], n->it[2]);
 	n->by = operand_at(gg, &gg->b, b, n->it[1], n->it[2]);
 	at[0] = in_block(g, gg->mb, s->bm, n->it[0]);
 	at[1] = in_block(g, gg->nb, s->bn, n->it[1]);
 	at[2] = in_block(g, kb, s->bk, n->it[2]);
-	node = place_op(gg, n);
+	node = gpu_add_op(&gg->g.b, n);
 	node->store.guard = ex_and(p, in_matrix(g, at[0], at[1]),
 				   ex_op2(p, IN_lt, at[2], ex_dim(p, g->p.kk)));
 	gemm_does(g, node, g->p.c.s, PART_TERM, at[0], at[1], at[2]);
@@ -644,12 +614,12 @@ static void declare_whole(GpuGemm *gg, StagedSums *st)
 
 	for (int i = 0; i < 3; i++)
 		dim_is_const(n->it[i]->extent, &extent[i]);
-	st->buf = gpu_tile(b, "whole", t, extent, &n->points)->local.buf;
+	st->buf = gpu_tile(b, "whole", t, extent, &n->points);
 	st->nheld = MOST_HELD;
 	while (st->nheld > 1 && st->nheld * layout_count(&n->points, AT_REGISTER) > HELD_LOADS)
 		st->nheld /= 2;
 	for (int i = 0; i < st->nheld; i++)
-		st->held[i] = gpu_tile(b, "held", t, extent, &n->points)->local.buf;
+		st->held[i] = gpu_tile(b, "held", t, extent, &n->points);
 }
 
 /* Loads the partial sums of part AT to HELD; none where there is no such part. */
@@ -671,7 +641,7 @@ static void load_slice(GpuGemm *gg, const StagedSums *st, Expr *at, Buf *held)
 	n->guard = r.guard;
 	if (!dim_multiple(g->p.k->ctx, slice->extent, st->nheld))
 		n->guard = ex_and(p, n->guard, ex_op2(p, IN_lt, at, ex_dim(p, slice->extent)));
-	place_op(gg, n);
+	gpu_add_op(&gg->g.b, n);
 }
 
 /* Sets the whole sums: the sums of all parts, in their order. */
@@ -687,7 +657,7 @@ static void add_slices(GpuGemm *gg, const StagedSums *st)
 
 	l_of(b, g->p.c.s);
 	n->val = ex_num(p, g->p.c.ct, 0);
-	node = place_op(gg, n);
+	node = gpu_add_op(&gg->g.b, n);
 	node->store.guard = r.guard;
 	gemm_does(g, node, g->p.c.s, PART_INIT, r.m, r.n, NULL);
 	loop = l_loop(b, LOOP_SERIAL, slice, l_int(b, 0), ex_dim(p, slice->extent), st->nheld);
@@ -701,7 +671,7 @@ static void add_slices(GpuGemm *gg, const StagedSums *st)
 		n->adds = true;
 		n->val = ex_load(p, st->held[i], n->idx, 3);
 		r = point_of(gg, st, n);
-		node = place_op(gg, n);
+		node = gpu_add_op(&gg->g.b, n);
 		node->store.guard = r.guard;
 		if (!dim_multiple(g->p.k->ctx, slice->extent, st->nheld))
 			node->store.guard = ex_and(p, node->store.guard,
@@ -715,7 +685,7 @@ static void add_slices(GpuGemm *gg, const StagedSums *st)
 	n = over_results(gg, st, TILE_MAP, st->buf);
 	n->val = ex_load(p, st->buf, n->idx, 3);
 	r = point_of(gg, st, n);
-	node = place_op(gg, n);
+	node = gpu_add_op(&gg->g.b, n);
 	node->store.guard = r.guard;
 	gemm_does(g, node, g->p.c.s, PART_WRITE, r.m, r.n, NULL);
 }
@@ -725,17 +695,12 @@ static void emit_whole(GpuGemm *gg, const GpuGemm *part)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
-	const BlockShape *s = &gg->s;
-	const bool down = gg->by_columns;
-	const int rows = MMA_ROWS * s->wm, vector = result_chunk(g, down ? g->p.c.m[g->p.c.nm - 1]
-									 : g->p.c.n[g->p.c.nn - 1]);
-	StagedSums st = {
-		.rows = rows, .down = down, .mv = down ? vector : 1, .nv = down ? 1 : vector};
+	StagedSums st = staged_sums(gg);
 	Iter *tile = l_iter(b, "tile",
 			    dim_floordiv(g->p.k->ctx, b->stage->extent, part->slice->extent));
 	LNode *last = l_loop(b, LOOP_LAST, tile, l_int(b, 0), ex_dim(b->p, part->slice->extent), 1);
 	split_blocks(gg, ex_iter(b->p, tile));
-	for (; st.number < s->bm / rows; st.number++) {
+	for (; st.number < gg->s.bm / st.rows; st.number++) {
 		declare_whole(gg, &st);
 		add_slices(gg, &st);
 		emit_results(gg, &st);
@@ -752,7 +717,7 @@ void gemm_gpu_emit(GpuGemm *gg, GpuGemm *whole)
 	Buf *a, *b, *full = NULL, *empty = NULL;
 
 	open_blocks(gg);
-	gg->sums = gpu_tile(&gg->g.b, "sums", ctype_dtype(gg->g.p.c.ct), extent, &sums)->local.buf;
+	gg->sums = gpu_tile(&gg->g.b, "sums", ctype_dtype(gg->g.p.c.ct), extent, &sums);
 	a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
 	b = declare_tile(gg, "b_tile", &gg->b, s->bn, gemm_gpu_tiles(s, &gg->a, s->bm));
 	if (s->producers) {

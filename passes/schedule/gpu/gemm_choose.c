@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chooses the tile of a contraction on a GPU by an analytic model of the target. The time of a
- * block is that of its arithmetic, its traffic from L2, its reads of shared memory and its
- * instructions, of which the slowest counts most. The time of the product follows from how many
+ * block is that of its arithmetic, its traffic from L2, for which it waits at least as its pipeline
+ * has few loads in flight, its reads of shared memory and its instructions, of which the slowest counts
+ * most. The time of the product follows from how many
  * blocks an SM runs at once, how many waves of blocks there are, and a penalty where an SM has few
  * warps. For sizes that are not known it is the sum over several assumed sizes.
  *
@@ -57,6 +58,7 @@ static const double ISSUES = 128;  /* thread instructions per SM and clock: 4 wa
  * where its index in the operand, or whether it exists, is computed in each round: counted in
  * PTX. */
 static const double ISSUE_COPIED = 4, ISSUE_MOVED = 8, ISSUE_PLACE = 14;
+static const double LATENCY = 4e-7; /* seconds until a load from memory arrives: about 500 clocks */
 static const double EDGES = 2e-6; /* seconds for the first loads and last stores: an estimate */
 /* seconds until the last block of a tile has counted itself and the first partial sums arrive: an
  * estimate */
@@ -163,11 +165,6 @@ static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 	       COMMON + (paired ? PAIRED : 0);
 }
 
-static double larger(double a, double b)
-{
-	return a > b ? a : b;
-}
-
 static double blocks_along(double n, int block)
 {
 	return (double)(((int64_t)n + block - 1) / block);
@@ -222,6 +219,7 @@ static double l2_rate(const Gpu *gpu)
 /* Seconds of each resource for one block, if the SM did nothing else. */
 typedef struct Work {
 	double math, l2, shared, issue, out;
+	double wait; /* for loads, however many blocks there are: so many bytes are in flight */
 } Work;
 
 /* Instructions of a block to fill O's tiles: SIDE by all K terms. */
@@ -252,6 +250,7 @@ static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
 	return (Work){.math = 2.0 * s->bm * s->bn * k / rate * wide,
 		      .l2 = (s->bm + s->bn) * k * bytes / l2_rate(gpu),
 		      .shared = read * k * bytes / (SHARED_BYTES * clock_of(gpu)),
+		      .wait = k / s->bk / (s->stages - 1) * LATENCY,
 		      .issue = issues / (ISSUES * clock_of(gpu)),
 		      .out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / gpu->sms)};
 }
@@ -261,9 +260,10 @@ static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
  * not. */
 static double together(const BlockShape *s, const Work *w, double n)
 {
-	const double slow = n * larger(1, busy(s) / (n * s->wm * s->wn)), math = slow * w->math,
-		     shared = slow * w->shared, issue = slow * w->issue, l2 = n * w->l2,
-		     slowest = larger(larger(math, l2), larger(shared, issue));
+	const double slow = n * fmax(1, busy(s) / (n * s->wm * s->wn)), math = slow * w->math,
+		     shared = slow * w->shared, issue = slow * w->issue,
+		     l2 = fmax(n * w->l2, w->wait),
+		     slowest = fmax(fmax(math, l2), fmax(shared, issue));
 
 	return slowest + OVERLAP * (math + l2 + shared + issue - slowest) + n * w->out + EDGES;
 }
@@ -278,7 +278,7 @@ static double room_for(const GpuGemm *g, const BlockShape *s)
 		     room = floor(gpu->shared / (double)(gemm_gpu_shared(g, s) + GPU_DRIVER)),
 		     fit = floor(gpu->registers / (registers * threads));
 
-	return larger(1, fit < room ? fit : room);
+	return fmax(1, fit < room ? fit : room);
 }
 
 /* Seconds, without what all candidates have in common. If sizes are unknown, the sum over several
@@ -299,19 +299,6 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 		x += times * all + (rest > 0 ? together(s, &w, rest) : 0);
 	}
 	return x;
-}
-
-BlockShape gemm_gpu_decided(const ProductVariant *v)
-{
-	return (BlockShape){.kind = v->mma,
-			    .bm = v->wm * v->fm * MMA_ROWS,
-			    .bn = v->wn * v->fn * 8,
-			    .bk = v->steps * gemm_gpu_terms(v->mma),
-			    .wm = v->wm,
-			    .wn = v->wn,
-			    .stages = v->stages,
-			    .producers = v->producers * GROUP_WARPS * WARP,
-			    .raster = v->raster};
 }
 
 int gemm_gpu_terms(MmaKind kind)
@@ -388,7 +375,8 @@ bool gemm_gpu_possible(const GpuGemm *g, const BlockShape *s, StrBuf *why)
 	return false;
 }
 
-int gemm_gpu_raster(const GpuGemm *g, int bm)
+/* The raster for tiles of BM rows. */
+static int raster_of(const GpuGemm *g, int bm)
 {
 	enum { RASTER = 8 };
 	int64_t n;
@@ -419,7 +407,7 @@ static double next_cost(const GpuGemm *g, const double size[4], const BlockShape
 		while (!want && s->stages > 2 &&
 		       gemm_gpu_shared(g, s) + GPU_DRIVER > g->g.t->gpu->block_shared)
 			s->stages--;
-		s->raster = gemm_gpu_raster(g, s->bm);
+		s->raster = raster_of(g, s->bm);
 		if (gemm_gpu_possible(g, s, NULL))
 			return cost(g, s, size);
 	}
@@ -456,12 +444,13 @@ static double best_shape(const GpuGemm *g, const double size[4], const BlockShap
 
 /* The least rows for which a tile pays; with fewer, one thread per result is faster. In a grouped
  * convolution, tiles read the terms that adjacent points share only once, so they pay from 2 rows
- * on. */
+ * on. A matrix in the order of fragments has a tile for any number of rows: its cost is that of
+ * reading the matrix, and no other thread reads whole sectors of it. */
 static int least_rows(const GpuGemm *g)
 {
 	enum { GROUP_ROWS = 2 };
 
-	return g->g.p.c.ng && !g->b.k_joins ? GROUP_ROWS : GEMM_ROWS;
+	return g->b.lanes ? 1 : g->g.p.c.ng && !g->b.k_joins ? GROUP_ROWS : GEMM_ROWS;
 }
 
 /* A product of SIZE is large enough for tiles. */
@@ -504,16 +493,16 @@ static double cost_of_parts(const GpuGemm *g, const double size[4], int64_t p,
 	return p > 1 && x > 0 ? x + ARRIVAL + (all > tile ? all : tile) : x;
 }
 
-double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p)
+double gemm_gpu_cost(const GpuGemm *g, const ProductVariant *v)
 {
 	double size[4];
 	BlockShape s;
 
 	gemm_gpu_sizes(g, size);
-	return cost_of_parts(g, size, p->parts, &p->s, &s);
+	return cost_of_parts(g, size, v->parts, &v->s, &s);
 }
 
-double gemm_gpu_plan(const GpuGemm *g, GemmPlan *plan)
+double gemm_gpu_plan(const GpuGemm *g, ProductVariant *v)
 {
 	double size[4], best, whole;
 	BlockShape s = {0};
@@ -521,20 +510,22 @@ double gemm_gpu_plan(const GpuGemm *g, GemmPlan *plan)
 	int64_t n;
 
 	gemm_gpu_sizes(g, size);
-	*plan = (GemmPlan){.parts = 1};
-	best = whole = tiles_pay(g, size) ? cost_of_parts(g, size, 1, NULL, &plan->s) : 0;
+	*v = (ProductVariant){.multiples = g->serves->where.nof > 0,
+			      .async = {g->a.async, g->b.async},
+			      .parts = 1};
+	best = whole = tiles_pay(g, size) ? cost_of_parts(g, size, 1, NULL, &v->s) : 0;
 	/* with many tiles, splitting would cost more than it gains for few tiles */
 	if (whole <= 0 || !gemm_gpu_bounded(g))
 		return whole;
 	n = gemm_gpu_longest(g, size[2], &along);
-	for (int64_t p = 2; p <= MOST_PARTS && n / p >= plan->s.bk; p++) {
-		const double x = n % (p * plan->s.bk) ? 0 : cost_of_parts(g, size, p, NULL, &s);
+	for (int64_t p = 2; p <= MOST_PARTS && n / p >= v->s.bk; p++) {
+		const double x = n % (p * v->s.bk) ? 0 : cost_of_parts(g, size, p, NULL, &s);
 
 		if (x <= 0 || x >= best || x >= GAIN * whole)
 			continue;
 		best = x;
-		plan->s = s;
-		plan->parts = p;
+		v->s = s;
+		v->parts = p;
 	}
 	return best;
 }

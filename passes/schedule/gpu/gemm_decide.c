@@ -19,23 +19,6 @@ enum {
 	MOST_TERM_BYTES = 128
 };
 
-static ProductVariant variant_of(const GpuGemm *g, const SizeStep *step, const GemmPlan *plan)
-{
-	const BlockShape *s = &plan->s;
-
-	return (ProductVariant){.multiples = step->nof > 0,
-				.mma = s->kind,
-				.wm = s->wm,
-				.wn = s->wn,
-				.fm = s->bm / s->wm / MMA_ROWS,
-				.fn = s->bn / s->wn / 8,
-				.steps = s->bk / gemm_gpu_terms(s->kind),
-				.stages = s->stages,
-				.async = {g->a.async, g->b.async},
-				.raster = s->raster,
-				.parts = plan->parts};
-}
-
 /* The runs of variant V, in sizes of K. */
 static SizeStep step_of(Kernel *k, const ProductVariant *v)
 {
@@ -70,14 +53,12 @@ bool gpu_product_choose(const Target *t, Kernel *k, Decision *d)
 		const Form f = form_of_stmt(k, k->stmts.at[0]);
 		const bool rows = step[i].size && step[i].size == gemm_gpu_rows(k, &f);
 		GpuGemm g;
-		GemmPlan plan;
 
-		if (gemm_gpu_variant(t, copy, &step[i], &g, &plan))
-			*v = variant_of(&g, &step[i], &plan);
-		else if (rows)
+		if (!gemm_gpu_variant(t, copy, &step[i], &g, v)) {
+			if (!rows)
+				return false;
 			*v = (ProductVariant){.skinny = true};
-		else
-			return false;
+		}
 		*(rows ? &v->rows : &v->results) = step[i].most;
 	}
 	return true;
@@ -92,15 +73,16 @@ static bool power_of_two(int n)
 
 static bool wgmma_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *why)
 {
-	const BlockShape s = gemm_gpu_decided(v);
+	const BlockShape s = v->s;
+	enum { GROUP = GROUP_WARPS * WARP };
 	const int row = TILE_ATOM / ATOM_ROWS, bytes = dtype_bytes(g->a.type);
 
 	if (g->a.lanes || g->b.lanes)
 		return decision_refuse(why, "%s does not read constants in the order of fragments",
-				       mma_info[v->mma].name);
-	if (v->producers > 1 || (v->producers && s.stages < 3))
+				       mma_info[v->s.kind].name);
+	if (s.producers > GROUP || (s.producers && s.stages < 3))
 		return decision_refuse(why, "%s",
-				       v->producers > 1
+				       s.producers > GROUP
 					       ? "a block has at most 1 warpgroup of producers"
 					       : "with producers there are at least 3 buffers");
 	if (s.bn > MOST_WGMMA)
@@ -114,11 +96,11 @@ static bool wgmma_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *wh
 
 static bool shape_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *why)
 {
-	const BlockShape s = gemm_gpu_decided(v);
-	const int bytes = (int)dtype_size(g->a.type, s.bk);
+	const BlockShape s = v->s;
+	const int bytes = (int)dtype_size(g->a.type, s.bk), columns = s.bn / s.wn;
 
-	if (!power_of_two(v->wm) || !power_of_two(v->wn) || !power_of_two(v->fm) ||
-	    !power_of_two(v->fn) || !power_of_two(v->steps) || v->fn % 2)
+	if (!power_of_two(s.wm) || !power_of_two(s.wn) || !power_of_two(s.bm) ||
+	    !power_of_two(columns) || !power_of_two(s.bk) || columns < MMA_ROWS)
 		return decision_refuse(
 			why, "warps and digits are not powers of two, or n has less than reg2");
 	if (gemm_gpu_threads(&s) > MOST_THREADS || s.bm > MOST_SIDE || s.bn > MOST_SIDE)
@@ -132,24 +114,24 @@ static bool shape_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *wh
 		return decision_refuse(
 			why, "a constant in fragments has %d bytes of terms an iteration, not %d",
 			FRAGMENT_BYTES, bytes);
-	if (v->stages < 2 || v->stages > MOST_BUFFERS)
-		return decision_refuse(why, "%d buffers are not 2 to %d", v->stages, MOST_BUFFERS);
-	return (!mma_is_wgmma(v->mma) || wgmma_is_legal(g, v, why)) &&
+	if (s.stages < 2 || s.stages > MOST_BUFFERS)
+		return decision_refuse(why, "%d buffers are not 2 to %d", s.stages, MOST_BUFFERS);
+	return (!mma_is_wgmma(v->s.kind) || wgmma_is_legal(g, v, why)) &&
 	       gemm_gpu_possible(g, &s, why);
 }
 
 /* The order of blocks, and the parts of the sum. */
 static bool order_is_legal(const GpuGemm *g, const ProductVariant *v, StrBuf *why)
 {
-	const BlockShape s = gemm_gpu_decided(v);
+	const BlockShape s = v->s;
 	Iter *along = NULL;
 	int64_t n, blocks;
 
-	if (v->raster > 1 &&
-	    (!dim_is_const(g->g.p.m, &n) || (blocks = ceil_div(n, s.bm)) % v->raster))
+	if (s.raster > 1 &&
+	    (!dim_is_const(g->g.p.m, &n) || (blocks = ceil_div(n, s.bm)) % s.raster))
 		return decision_refuse(
 			why, "the number of blocks of rows is not a multiple of raster %d",
-			v->raster);
+			s.raster);
 	if (v->parts == 1)
 		return true;
 	n = gemm_gpu_longest(g, (double)v->parts * s.bk, &along);
@@ -163,8 +145,8 @@ static bool variant_is_legal(const Target *t, Kernel *k, const ProductVariant *v
 {
 	static const char *const names[] = {"a", "b"};
 	const SizeStep step = step_of(k, v);
+	ProductVariant plan;
 	GpuGemm g;
-	GemmPlan plan;
 
 	if (v->multiples && !step.nof)
 		return decision_refuse(why, "no row in memory has an unknown length");
@@ -174,10 +156,10 @@ static bool variant_is_legal(const Target *t, Kernel *k, const ProductVariant *v
 		return true;
 	if (!gemm_gpu_variant(t, k, &step, &g, &plan))
 		return decision_refuse(why, "the kernel is not a product that tiles pay for");
-	if (mma_is_wgmma(v->mma) && !t->gpu->only)
-		return decision_refuse(why, "%s needs sm_90a", mma_info[v->mma].name);
-	if (mma_is_wgmma(v->mma) ? g.s.kind == MMA_FMA || mma_info[v->mma].type[0] != g.a.type
-				 : v->mma != g.s.kind)
+	if (mma_is_wgmma(v->s.kind) && !t->gpu->only)
+		return decision_refuse(why, "%s needs sm_90a", mma_info[v->s.kind].name);
+	if (mma_is_wgmma(v->s.kind) ? g.s.kind == MMA_FMA || mma_info[v->s.kind].type[0] != g.a.type
+				    : v->s.kind != g.s.kind)
 		return decision_refuse(why, "the instruction for these types is %s",
 				       mma_info[g.s.kind].name);
 	for (int i = 0; i < 2; i++)
@@ -231,7 +213,7 @@ void gpu_product_offer(Offers *offers, Kernel *k, const Decision *base)
 	const int last = base->gpu_product.n - 1;
 	double size[4], x;
 	BlockShape s = {0};
-	GemmPlan plan;
+	ProductVariant plan;
 	int at = 0;
 	GpuGemm g;
 
@@ -241,11 +223,12 @@ void gpu_product_offer(Offers *offers, Kernel *k, const Decision *base)
 	while ((x = gemm_gpu_next(&g, size, &s, &at)) > 0)
 		for (int stages = 2; stages <= 4; stages++) {
 			Decision d = *base;
-			const GemmPlan other = {.s = s, .parts = 1};
 			ProductVariant *v = &d.gpu_product.variant[last];
 
-			*v = variant_of(&g, &(SizeStep){0}, &other);
-			v->stages = stages;
+			*v = plan;
+			v->s = s;
+			v->s.stages = stages;
+			v->parts = 1;
 			if (memcmp(v, &base->gpu_product.variant[last], sizeof *v) != 0)
 				offer_add(offers, &d, x / gemm_gpu_cost(&g, &plan));
 		}
@@ -255,10 +238,10 @@ void gpu_product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b
 {
 	for (int i = 0; i < d->gpu_product.n; i++) {
 		const ProductVariant *v = &d->gpu_product.variant[i];
-		const BlockShape s = gemm_gpu_decided(v);
+		const BlockShape s = v->s;
 		const SizeStep step = step_of(k, v);
+		ProductVariant plan;
 		GpuGemm g;
-		GemmPlan plan;
 
 		if (v->skinny || !gemm_gpu_variant(t, kernel_clone(k, k->arena), &step, &g, &plan))
 			continue;
@@ -266,7 +249,6 @@ void gpu_product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b
 			b,
 			"%s%d by %d by %d in a block of %d warps, %lld bytes of shared memory; predicted: %.3g us",
 			b->n ? "; " : "", s.bm, s.bn, s.bk, s.wm * s.wn,
-			(long long)gemm_gpu_shared(&g, &s),
-			gemm_gpu_cost(&g, &(GemmPlan){.s = s, .parts = v->parts}) * 1e6);
+			(long long)gemm_gpu_shared(&g, &s), gemm_gpu_cost(&g, v) * 1e6);
 	}
 }

@@ -18,12 +18,10 @@
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static void print_variant(StrBuf *b, const ProductVariant *v)
 {
 	static const char *const names[] = {"a", "b"};
+	const BlockShape *s = &v->s;
 
 	if (v->rows)
 		strbuf_printf(b, " rows %lld", (long long)v->rows);
@@ -35,23 +33,21 @@ static void print_variant(StrBuf *b, const ProductVariant *v)
 		strbuf_puts(b, " skinny");
 		return;
 	}
-	if (mma_is_wgmma(v->mma))
-		strbuf_printf(
-			b, " mma %s m grid warpgroup%d mma%d n grid mma%d k loop reg%d mma%d stage",
-			mma_info[v->mma].name, v->wm / GROUP_WARPS, mma_info[v->mma].m, v->fn * 8,
-			v->steps, gemm_gpu_terms(v->mma));
+	strbuf_printf(b, " mma %s m grid", mma_info[s->kind].name);
+	if (mma_is_wgmma(s->kind))
+		strbuf_printf(b, " warpgroup%d mma%d n grid mma%d", s->wm / GROUP_WARPS,
+			      mma_info[s->kind].m, s->bn);
 	else
-		strbuf_printf(
-			b,
-			" mma %s m grid warp%d reg%d mma%d n grid warp%d reg%d mma8 k loop reg%d mma%d stage",
-			mma_info[v->mma].name, v->wm, v->fm, MMA_ROWS, v->wn, v->fn, v->steps,
-			gemm_gpu_terms(v->mma));
+		strbuf_printf(b, " warp%d reg%d mma%d n grid warp%d reg%d mma8", s->wm,
+			      s->bm / s->wm / MMA_ROWS, MMA_ROWS, s->wn, s->bn / s->wn / 8);
+	strbuf_printf(b, " k loop reg%d mma%d stage", s->bk / gemm_gpu_terms(s->kind),
+		      gemm_gpu_terms(s->kind));
 	for (int i = 0; i < 2; i++)
-		hold_print(b, names[i], &(Hold){v->async[i], v->stages});
-	if (v->producers)
-		strbuf_printf(b, " producers %d", v->producers);
-	if (v->raster > 1)
-		strbuf_printf(b, " raster %d", v->raster);
+		hold_print(b, names[i], &(Hold){v->async[i], s->stages});
+	if (s->producers)
+		strbuf_printf(b, " producers %d", s->producers / (GROUP_WARPS * WARP_LANES));
+	if (s->raster > 1)
+		strbuf_printf(b, " raster %d", s->raster);
 	if (v->parts > 1)
 		strbuf_printf(b, " parts %lld", (long long)v->parts);
 }
@@ -65,87 +61,64 @@ void gpu_product_print(StrBuf *b, Kernel *k, const Decision *d)
 	}
 }
 
-/* Reads a digit: PLACE with a number from 1 to 1024. */
-static bool read_digit(const char **p, const char *place, int *n, StrBuf *why)
-{
-	char word[MOST_NAME], *end;
-	const size_t len = strlen(place);
-	long v;
-
-	if (!line_name(p, word, why))
-		return false;
-	v = strncmp(word, place, len) ? 0 : strtol(word + len, &end, 10);
-	if (v < 1 || v > 1024 || *end)
-		return decision_refuse(why, "\"%s\" is not a digit %s with a number from 1 to 1024",
-				       word, place);
-	*n = (int)v;
-	return true;
-}
-
-static bool read_fixed(const char **p, int n, StrBuf *why)
-{
-	int v;
-
-	return read_digit(p, "mma", &v, why) &&
-	       (v == n || decision_refuse(why, "the instruction has mma%d here, not mma%d", n, v));
-}
-
 /* The digits of wgmma for rows and columns. */
-static bool read_groups(const char **p, ProductVariant *v, StrBuf *why)
+static bool read_groups(const char **p, BlockShape *s, StrBuf *why)
 {
-	int columns;
-
-	if (!read_digit(p, "warpgroup", &v->wm, why) || !read_fixed(p, mma_info[v->mma].m, why) ||
-	    !line_expect(p, "n", why) || !line_expect(p, "grid", why) ||
-	    !read_digit(p, "mma", &columns, why))
+	if (!line_digit(p, "warpgroup", &s->wm, why) ||
+	    !line_instruction(p, mma_info[s->kind].m, why) || !line_expect(p, "n", why) ||
+	    !line_expect(p, "grid", why) || !line_digit(p, "mma", &s->bn, why))
 		return false;
-	if (columns % 8)
-		return decision_refuse(why, "%d columns are not a multiple of 8", columns);
-	v->wm *= GROUP_WARPS;
-	v->fm = v->wn = 1;
-	v->fn = columns / 8;
+	if (s->bn % 8)
+		return decision_refuse(why, "%d columns are not a multiple of 8", s->bn);
+	s->wm *= GROUP_WARPS;
+	s->bm = s->wm * MMA_ROWS;
+	s->wn = 1;
 	return true;
 }
 
-static bool read_warps(const char **p, ProductVariant *v, StrBuf *why)
+static bool read_warps(const char **p, BlockShape *s, StrBuf *why)
 {
-	return read_digit(p, "warp", &v->wm, why) && read_digit(p, "reg", &v->fm, why) &&
-	       read_fixed(p, MMA_ROWS, why) && line_expect(p, "n", why) &&
-	       line_expect(p, "grid", why) && read_digit(p, "warp", &v->wn, why) &&
-	       read_digit(p, "reg", &v->fn, why) && read_fixed(p, 8, why);
+	if (!line_digit(p, "warp", &s->wm, why) || !line_digit(p, "reg", &s->bm, why) ||
+	    !line_instruction(p, MMA_ROWS, why) || !line_expect(p, "n", why) ||
+	    !line_expect(p, "grid", why) || !line_digit(p, "warp", &s->wn, why) ||
+	    !line_digit(p, "reg", &s->bn, why) || !line_instruction(p, 8, why))
+		return false;
+	s->bm *= s->wm * MMA_ROWS;
+	s->bn *= s->wn * 8;
+	return true;
 }
 
 static bool read_tile(const char **p, ProductVariant *v, StrBuf *why)
 {
 	Hold hold[2] = {{0}};
-	int64_t n = 1;
+	BlockShape *s = &v->s;
 
-	if (!line_expect(p, "mma", why) || !line_mma(p, &v->mma, why))
+	if (!line_expect(p, "mma", why) || !line_mma(p, &s->kind, why))
 		return false;
-	v->raster = 1;
+	s->raster = 1;
+	v->parts = 1;
 	if (!line_expect(p, "m", why) || !line_expect(p, "grid", why) ||
-	    !(mma_is_wgmma(v->mma) ? read_groups : read_warps)(p, v, why) ||
+	    !(mma_is_wgmma(s->kind) ? read_groups : read_warps)(p, s, why) ||
 	    !line_expect(p, "k", why) || !line_expect(p, "loop", why) ||
-	    !read_digit(p, "reg", &v->steps, why) || !read_fixed(p, gemm_gpu_terms(v->mma), why) ||
-	    !line_expect(p, "stage", why) || !line_hold(p, "a", &hold[0], why) ||
-	    !line_hold(p, "b", &hold[1], why))
+	    !line_digit(p, "reg", &s->bk, why) ||
+	    !line_instruction(p, gemm_gpu_terms(s->kind), why) || !line_expect(p, "stage", why) ||
+	    !line_hold(p, "a", &hold[0], why) || !line_hold(p, "b", &hold[1], why))
 		return false;
 	if (hold[0].stages != hold[1].stages)
 		return decision_refuse(why,
 				       "a and b have %d and %d buffers: they are filled together",
 				       hold[0].stages, hold[1].stages);
-	v->stages = hold[0].stages;
+	s->bk *= gemm_gpu_terms(s->kind);
+	s->stages = hold[0].stages;
 	for (int i = 0; i < 2; i++)
 		v->async[i] = hold[i].async;
-	if (mma_is_wgmma(v->mma) && line_accept(p, "producers") &&
-	    !read_digit(p, "", &v->producers, why))
-		return false;
-	if (line_accept(p, "raster") && !read_digit(p, "", &v->raster, why))
-		return false;
-	if (line_accept(p, "parts") && !line_number(p, &n, why))
-		return false;
-	v->parts = n;
-	return true;
+	if (mma_is_wgmma(s->kind) && line_accept(p, "producers")) {
+		if (!line_digit(p, "", &s->producers, why))
+			return false;
+		s->producers *= GROUP_WARPS * WARP_LANES;
+	}
+	return (!line_accept(p, "raster") || line_digit(p, "", &s->raster, why)) &&
+	       (!line_accept(p, "parts") || line_number(p, &v->parts, why));
 }
 
 static bool read_variant(const char **p, ProductVariant *v, StrBuf *why)

@@ -25,20 +25,6 @@ typedef struct TileOperand {
 	DType type; /* element type in the tile */
 } TileOperand;
 
-/* The tile of a block, the grid of its warps, and the stages of the software pipeline. */
-typedef struct BlockShape {
-	MmaKind kind;
-	int bm, bn, bk, wm, wn, stages;
-	int producers; /* threads that only copy */
-	int raster; /* blocks of rows that follow one another, before the next block of columns; 1: all */
-} BlockShape;
-
-/* A block's shape, and the parts of the sum; 1: it is not split. */
-typedef struct GemmPlan {
-	BlockShape s;
-	int64_t parts;
-} GemmPlan;
-
 typedef struct GpuGemm {
 	Gemm g;
 	TileOperand a, b;
@@ -63,9 +49,10 @@ bool gemm_gpu_bounded(const GpuGemm *g);
 Dim *gemm_gpu_rows(Kernel *k, const Form *f);
 Dim *gemm_gpu_results(Kernel *k, const Form *f);
 
-/* Sets up G for the runs of STEP of K, a copy of the kernel, with its tile, and plans it; false if
- * tiles do not pay. */
-bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm *g, GemmPlan *plan);
+/* Sets up G for the runs of STEP of K, a copy of the kernel, and plans it; false if tiles do not
+ * pay. */
+bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm *g,
+		      ProductVariant *v);
 
 /* ---- gemm_choose.c ---- */
 
@@ -74,20 +61,18 @@ bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm 
 bool gemm_gpu_possible(const GpuGemm *g, const BlockShape *s, StrBuf *why);
 /* The next possible shape for SIZE after *AT, in S, and its cost; 0: there are no more. */
 double gemm_gpu_next(const GpuGemm *g, const double size[4], BlockShape *s, int *at);
-/* The shape of a block of variant V, which is not skinny; the terms of an instruction of KIND. */
-BlockShape gemm_gpu_decided(const ProductVariant *v);
+/* The terms of an instruction of KIND. */
 int gemm_gpu_terms(MmaKind kind);
-/* The raster for tiles of BM rows. */
-int gemm_gpu_raster(const GpuGemm *g, int bm);
 /* The iterator along which the sum may be split, *ALONG, and its points; an unknown number counts
  * as N. 0: none. */
 int64_t gemm_gpu_longest(const GpuGemm *g, double n, Iter **along);
 
-/* Finds the cheapest tile and split of the sum (passes/schedule/gpu/gemm_choose.c). Returns the
- * cost in seconds, or 0 if no tile fits or one thread per result is faster. */
-double gemm_gpu_plan(const GpuGemm *g, GemmPlan *p);
-/* The cost of G with plan P, which may be the plan for other sizes; 0 if P is not possible. */
-double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p);
+/* Finds the cheapest tile and split of the sum (passes/schedule/gpu/gemm_choose.c), and sets V but
+ * for its sizes. Returns the cost in seconds, or 0 if no tile fits or one thread per result is
+ * faster. */
+double gemm_gpu_plan(const GpuGemm *g, ProductVariant *v);
+/* The cost of G as variant V, which may be planned for other sizes; 0 if V is not possible. */
+double gemm_gpu_cost(const GpuGemm *g, const ProductVariant *v);
 /* Threads of a block, and its bytes of shared memory. */
 int gemm_gpu_threads(const BlockShape *s);
 int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);

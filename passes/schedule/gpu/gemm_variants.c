@@ -3,13 +3,13 @@
  * Variants of products on GPUs whose sizes are known only at run time, four at most. One is for one
  * row, where a model decodes, and one for few rows: they read the matrix once
  * (passes/schedule/gpu/skinny.c). The one for few rows would multiply the matrix by 8 rows where
- * there is one, unless its rows lie along the sum. If rows in memory have an unknown length, one is
- * for runs in which they are whole vectors (multiples.c). Else one is for few results, batch x rows
- * x columns: their number decides how much work an SM gets, and so the tile and the number of
- * split-K parts. The last one is for all other runs. A variant is planned for a size in the middle
- * of its range, a power of two: whether that size is a multiple of a tile says nothing about other
- * sizes. A variant for few results that saves little by the model of
- * passes/schedule/gpu/gemm_choose.c is left out.
+ * there is one, unless its rows lie along the sum. A matrix in the order of fragments is read in
+ * tiles, for one row as for 8. If rows in memory have an unknown length, one is for runs in which
+ * they are whole vectors (multiples.c). Else one is for few results, batch x rows x columns: their
+ * number decides how much work an SM gets, and so the tile and the number of split-K parts. The
+ * last one is for all other runs. A variant is planned for a size in the middle of its range, a
+ * power of two: whether that size is a multiple of a tile says nothing about other sizes. A variant
+ * of a tile that saves little by the model of passes/schedule/gpu/gemm_choose.c is left out.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -28,7 +28,7 @@ static const double WORTH = 0.8;
 
 /* For the few rows of STEP, K is scheduled for thread groups, which read the matrix once. A thread
  * for each result would be no better than tiles. */
-static bool by_groups(const Target *t, Kernel *k, const SizeStep *step)
+static bool by_groups(const Target *t, Kernel *k, SizeStep *step)
 {
 	Schedule s = {.kernel = k, .where = *step};
 
@@ -36,14 +36,15 @@ static bool by_groups(const Target *t, Kernel *k, const SizeStep *step)
 	return s.stages.n && s.stages.at[0]->block.group > 1;
 }
 
-bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm *g, GemmPlan *plan)
+bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm *g,
+		      ProductVariant *v)
 {
 	Schedule *s = NEW(k->arena, Schedule);
 
 	*s = (Schedule){.kernel = k, .where = *step};
 	if (step->nof)
 		gpu_take_multiples(k, &s->where);
-	return gemm_gpu_open(g, t, k, k->stmts.n - 1, s) && gemm_gpu_plan(g, plan) > 0;
+	return gemm_gpu_open(g, t, k, k->stmts.n - 1, s) && gemm_gpu_plan(g, v) > 0;
 }
 
 /* The tile for the runs of STEP saves time in relation to that for all runs, which is no smaller;
@@ -51,7 +52,7 @@ bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm 
 static bool saves(const Target *t, Kernel *k, SizeStep *step)
 {
 	GpuGemm all, g;
-	GemmPlan plan_all, plan;
+	ProductVariant plan_all, plan;
 
 	if (!gemm_gpu_variant(t, kernel_clone(k, k->arena), &(SizeStep){0}, &all, &plan_all))
 		return false;
@@ -81,11 +82,13 @@ int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
 	Dim *rows = gemm_gpu_rows(k, &f);
 	static const int64_t few[] = {1, 8};
 	Arena *tmp = arena_new();
+	Fragments fragments;
+	const bool tiles = fragments_find(k, &f.c, f.c.b, f.c.n, f.c.nn, &fragments);
 	int n = 0, more;
 
-	for (int i = gpu_skinny_along(k, &f.c); i < 2; i++) {
+	for (int i = tiles || gpu_skinny_along(k, &f.c); i < 2; i++) {
 		more = gpu_add_step(k->ctx, step, n, rows, few[i]);
-		n += more > n && by_groups(t, kernel_clone(k, tmp), &step[n]);
+		n += more > n && (tiles ? saves : by_groups)(t, kernel_clone(k, tmp), &step[n]);
 	}
 	step[n] = (SizeStep){0};
 	if (gpu_multiples(k, &step[n])) {

@@ -31,8 +31,6 @@ typedef struct SkinnyRows {
 	Dim *rows;            /* number of rows: the product of the extents */
 	int64_t most;         /* upper bound of ROWS, or the number of rows of one block */
 	bool along;           /* the matrix is contiguous along the summed iterator */
-	const Buf *lanes;     /* the matrix, if it is packed in the order of fragments; else null */
-	int col;              /* if LANES: band index of the matrix's columns */
 } SkinnyRows;
 
 /* ---- row.c ---- */
@@ -104,8 +102,6 @@ LNode *gpu_open_access(LBuild *b, Iter *it, Expr *lo, Expr *end, int vector, Exp
 /* E with the N loads OF replaced by loads of their copies. */
 Expr *gpu_from_copies(ExprPool *p, Expr *e, const Staged *of, int n);
 
-/* ---- hold.c ---- */
-
 /* How much of a temporary a stage holds, by dim: KEEP_NOT, or SIZE elements. */
 typedef struct Held {
 	Keep keep[MAX_RANK];
@@ -137,8 +133,16 @@ int gpu_wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int 
 
 /* ---- tiles.c ---- */
 
-/* Declares a tile with layout L and these extents. */
-LNode *gpu_tile(LBuild *b, const char *name, DType t, const int64_t *extent, const TileLayout *l);
+/* Declares a tile with layout L and these extents, in registers; gpu_shared_tile in shared memory, from
+ * byte AT of the block's scratch on. */
+Buf *gpu_tile(LBuild *b, const char *name, DType t, const int64_t *extent, const TileLayout *l);
+Buf *gpu_shared_tile(LBuild *b, const char *name, DType t, const int64_t *extent,
+		     const TileLayout *l, int64_t at);
+/* An operation whose points are those of N iterators with these names and extents. gpu_add_op appends
+ * it; gpu_write lets it write to element [it...] of its tile, of RANK dims. */
+TileNode *gpu_op(LBuild *b, TileOp op, Buf *to, const char *const *names, const int *extent, int n);
+LNode *gpu_add_op(LBuild *b, TileNode *n);
+void gpu_write(LBuild *b, TileNode *n, int rank);
 /* D is a constant multiple of N. */
 bool gpu_is_multiple(const Dim *d, int64_t n);
 /* Operand NAME CAN be copied by cp.async, or need not be (ASYNC); else false, after WHY. */
@@ -201,10 +205,10 @@ Dim *gpu_transpose_length(const Stmt *s, Points *p);
  * it is not one. */
 bool gpu_transpose(LBuild *b, Stmt *s, Points *p);
 
-/* ---- column_reduce.c ---- */
+/* ---- columns_reduce.c ---- */
 
 /* Schedules the statements of R as a column reduction: memory is contiguous along band iterator
- * ALONG, and the reduced iterator strides through it (passes/schedule/gpu/column_reduce.c). False
+ * ALONG, and the reduced iterator strides through it (passes/schedule/gpu/columns_reduce.c). False
  * if they are no such reduction. */
 bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skinny);
 
@@ -223,11 +227,22 @@ bool gpu_small_panels(Row *r, int along);
 
 /* ---- group_bulk.c ---- */
 
-/* The number of elements that each iteration of a stage accesses at AT, where these are contiguous
- * and follow those of the iteration before: a[i][j] with i in SPLIT and j < 10 gives 10. SPLIT are
- * the N iterators of the stage. Null: the access has another form, or AT is null. 0: all iterations
- * access the same element. */
-Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n);
+/* The buffers that R's statements access, as candidates for bulk copies by a stage over the N iterators
+ * SPLIT. Members `each` are the elements of an iteration; null: the buffer is not copied. */
+typedef struct BulkCandidates {
+	Row *r;
+	Iter *const *split;
+	int n;
+	VEC(BulkCopy) bulk;
+	/* buffers that are read at every point, so that all elements of a bulk copy exist */
+	VEC(const Buf *) read;
+} BulkCandidates;
+/* Notes an access of B at AT (null: the elements are not known); the loads of E, which may be null
+ * (ALWAYS: E is evaluated at every point). gpu_bulk_done drops buffers that only some points read:
+ * they may be shorter than the rows. */
+void gpu_bulk_access(BulkCandidates *f, Buf *b, Expr *at, bool written);
+void gpu_bulk_loads(BulkCandidates *f, Expr *e, bool always);
+void gpu_bulk_done(BulkCandidates *f);
 
 /* ---- stencil.c ---- */
 

@@ -20,16 +20,9 @@ static void place_part(Group *t, RowStmt *x)
 	Stmt *s = x->s;
 
 	row_begin(r, s);
-	x->p = (Points){.k = r->k,
-			.ne = s->red ? monoid_info[s->red].n : 1,
-			.guard = row_placed(r, s->guard)};
-	for (int i = 0; i < x->p.ne; i++)
-		x->p.e[i] = row_placed(r, s->val[i]);
+	x->p = row_free_points(r, s);
 	if (!s->red)
 		x->p.write = row_write_index(r, s, 0, &x->out);
-	for (int i = s->red ? s->nband : 0; i < s->niters; i++)
-		if (!row_is_fixed(r, s->iter[i]))
-			points_add(&x->p, s->iter[i]);
 	points_join(&x->p);
 	x->along = x->p.n == 1;
 }
@@ -37,22 +30,6 @@ static void place_part(Group *t, RowStmt *x)
 int64_t group_length(const Group *t, Dim *d)
 {
 	return gpu_most(t->r->b->sched, d);
-}
-
-static void use_row(Group *t, RowStmt *x)
-{
-	ExprPool *p = t->r->k->pool;
-	Expr *it = ex_iter(p, t->it);
-
-	for (int i = 0; i < x->p.ne; i++)
-		x->p.e[i] = ex_subst_iters(p, x->p.e[i], x->p.it, &it, 1);
-	if (x->p.guard)
-		x->p.guard = ex_subst_iters(p, x->p.guard, x->p.it, &it, 1);
-	if (x->p.write)
-		x->p.write = ex_subst_iters(p, x->p.write, x->p.it, &it, 1);
-	for (int i = 0; i < x->p.nat; i++)
-		x->p.at[i] = ex_subst_iters(p, x->p.at[i], x->p.it, &it, 1);
-	x->p.it[0] = t->it;
 }
 
 /* Finds the row: the longest iterator that is a statement's only one beside the band. Rewrites the
@@ -72,7 +49,7 @@ static void find_row(Group *t)
 		points_flatten(&t->part[i].p);
 		t->part[i].along = t->part[i].p.n && t->part[i].p.it[0]->extent == most;
 		if (t->part[i].along)
-			use_row(t, &t->part[i]);
+			points_rename(&t->part[i].p, t->it);
 	}
 }
 

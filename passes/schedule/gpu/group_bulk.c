@@ -22,14 +22,11 @@ enum {
 	BULK_POINTS = 320
 };
 
-/* The buffers that a stage accesses, as candidates for bulk copies. */
-typedef struct BulkCandidates {
+typedef struct GroupBulk {
 	Group *t;
-	int64_t left;       /* bytes of shared memory that are left */
-	VEC(BulkCopy) bulk; /* each is null: no candidate */
-	/* buffers that are read at every point, so that all elements of a bulk copy exist */
-	VEC(const Buf *) read;
-} BulkCandidates;
+	BulkCandidates of;
+	int64_t left; /* bytes of shared memory that are left */
+} GroupBulk;
 
 static bool is_split(const Group *t, const Iter *it)
 {
@@ -42,7 +39,11 @@ static bool is_own(const Affine *a, int i, Iter *const *split, int n)
 	return !dim_equals(a->iter[i]->extent, 1) && !iter_among(a->iter[i], split, n);
 }
 
-Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n)
+/* The number of elements that each iteration of a stage accesses at AT, where these are contiguous
+ * and follow those of the iteration before: a[i][j] with i in SPLIT and j < 10 gives 10. SPLIT are
+ * the N iterators of the stage. Null: the access has another form, or AT is null. 0: all iterations
+ * access the same element. */
+static Dim *own_elements(Ctx *c, Expr *at, Iter *const *split, int n)
 {
 	Dim *each = dim_const(c, 1), *step;
 	int own = 0, found = 1;
@@ -73,16 +74,14 @@ Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n)
 	return each;
 }
 
-/* Notes an access of B at AT; null: the elements are not known. */
-static void find_access(BulkCandidates *f, Buf *b, Expr *at, bool written)
+void gpu_bulk_access(BulkCandidates *f, Buf *b, Expr *at, bool written)
 {
-	Group *t = f->t;
 	BulkCopy s = {.buf = b,
-		      .each = gpu_own_elements(t->r->k->ctx, at, t->split, t->nsplit),
+		      .each = own_elements(f->r->k->ctx, at, f->split, f->n),
 		      .written = written};
 	int i = 0;
 
-	if (b->data || b->id >= t->r->nlocal)
+	if (b->data || b->id >= f->r->nlocal)
 		return;
 	while (i < f->bulk.n && f->bulk.at[i].buf != b)
 		i++;
@@ -94,21 +93,19 @@ static void find_access(BulkCandidates *f, Buf *b, Expr *at, bool written)
 			old->each = NULL;
 		return;
 	}
-	vec_push(t->r->b->arena, &f->bulk, s);
+	vec_push(f->r->b->arena, &f->bulk, s);
 }
 
-/* Notes the loads of E, which may be null; ALWAYS: E is evaluated at every point. */
-static void find_loads(BulkCandidates *f, Expr *e, bool always)
+void gpu_bulk_loads(BulkCandidates *f, Expr *e, bool always)
 {
 	EX_EACH_LOAD (x, e)
-		find_access(f, x->load.buf, x->load.nidx ? x->load.idx[0] : l_int(f->t->r->b, 0),
-			    false);
+		gpu_bulk_access(f, x->load.buf, x->load.nidx ? x->load.idx[0] : l_int(f->r->b, 0),
+				false);
 	EX_EACH_LOAD_ALWAYS (x, always ? e : NULL)
-		vec_push(f->t->r->b->arena, &f->read, x->load.buf);
+		vec_push(f->r->b->arena, &f->read, x->load.buf);
 }
 
-/* Drops buffers that only some points read: they may be shorter than the rows. */
-static void drop_unread(BulkCandidates *f)
+void gpu_bulk_done(BulkCandidates *f)
 {
 	VEC_EACH_AT (s, &f->bulk) {
 		bool read = s->written;
@@ -119,23 +116,22 @@ static void drop_unread(BulkCandidates *f)
 	}
 }
 
-static void find_part(BulkCandidates *f, RowStmt *x)
+static void find_part(Group *t, BulkCandidates *f, RowStmt *x)
 {
-	Group *t = f->t;
 	Buf *out;
 	Expr *at;
 
 	for (int i = 0; i < x->p.ne; i++)
-		find_loads(f, x->p.e[i], !x->p.guard);
-	find_loads(f, x->p.guard, false);
+		gpu_bulk_loads(f, x->p.e[i], !x->p.guard);
+	gpu_bulk_loads(f, x->p.guard, false);
 	if (!x->s->red) {
-		find_access(f, x->out, x->p.guard ? NULL : x->p.write, true);
+		gpu_bulk_access(f, x->out, x->p.guard ? NULL : x->p.write, true);
 		return;
 	}
 	row_begin(t->r, x->s);
 	for (int i = 0; i < x->s->nout; i++) {
 		at = row_write_index(t->r, x->s, i, &out);
-		find_access(f, out, x->s->update ? NULL : at, true);
+		gpu_bulk_access(f, out, x->s->update ? NULL : at, true);
 	}
 }
 
@@ -177,7 +173,7 @@ bool group_is_bulk(const Group *t, const Buf *b)
 }
 
 /* Takes BYTES of shared memory; false if they are not left. */
-static bool take(BulkCandidates *f, int64_t bytes)
+static bool take(GroupBulk *f, int64_t bytes)
 {
 	if (bytes > f->left)
 		return false;
@@ -185,26 +181,26 @@ static bool take(BulkCandidates *f, int64_t bytes)
 	return true;
 }
 
-static void share_bulk(BulkCandidates *f)
+static void share_bulk(GroupBulk *f)
 {
 	Group *t = f->t;
 
-	for (int i = 0; i < f->bulk.n; i++) {
-		const int64_t bytes = bulk_bytes(t, &f->bulk.at[i]);
+	for (int i = 0; i < f->of.bulk.n; i++) {
+		const int64_t bytes = bulk_bytes(t, &f->of.bulk.at[i]);
 
 		if (bytes && take(f, bytes))
-			vec_push(t->r->b->arena, &t->r->b->stage->block.bulk, f->bulk.at[i]);
+			vec_push(t->r->b->arena, &t->r->b->stage->block.bulk, f->of.bulk.at[i]);
 	}
 }
 
 /* Adds bulk copies of single elements that all iterations read, in blocks that have a barrier
  * before the rows anyway. */
-static void share_elements(BulkCandidates *f)
+static void share_elements(GroupBulk *f)
 {
 	Group *t = f->t;
 
-	for (int i = 0; i < f->bulk.n; i++) {
-		BulkCopy s = f->bulk.at[i];
+	for (int i = 0; i < f->of.bulk.n; i++) {
+		BulkCopy s = f->of.bulk.at[i];
 
 		s.most = 1;
 		if (s.each && dim_equals(s.each, 0) && !s.written &&
@@ -214,7 +210,7 @@ static void share_elements(BulkCandidates *f)
 }
 
 /* Collects loads of inputs with one element per row. */
-static void find_one(BulkCandidates *f, Expr *e)
+static void find_one(GroupBulk *f, Expr *e)
 {
 	Group *t = f->t;
 	const Stage *st = t->r->b->stage;
@@ -248,21 +244,21 @@ static bool has_many_rows(const Group *t)
 void group_choose_bulk(Group *t)
 {
 	Stage *st = t->r->b->stage;
-	BulkCandidates f = {.t = t};
+	GroupBulk f = {.t = t, .of = {.r = t->r, .split = t->split, .n = t->nsplit}};
 	bool has_barrier = false;
 
 	if (!has_many_rows(t))
 		return;
 	f.left = SHARED - bulk_threads(t) / st->block.group * t->shared - STATES;
 	for (int i = 0; i < t->nkept; i++) {
-		find_loads(&f, t->kept[i].is, true);
+		gpu_bulk_loads(&f.of, t->kept[i].is, true);
 		if (t->kept[i].block)
 			f.left -= gpu_shared_bytes(gpu_bytes_of(t->kept[i].buf));
 		has_barrier = has_barrier || t->kept[i].block;
 	}
 	for (int i = 0; i < t->n; i++)
-		find_part(&f, &t->part[i]);
-	drop_unread(&f);
+		find_part(t, &f.of, &t->part[i]);
+	gpu_bulk_done(&f.of);
 	share_bulk(&f);
 	for (int i = 0; i < t->n; i++)
 		for (int j = 0; j < t->part[i].p.ne && !t->part[i].p.guard; j++)

@@ -97,15 +97,13 @@ static void add_widths(const LNode *n, int *vectors, int *peels)
 
 bool gpu_wider(const Schedule *a, const Schedule *b)
 {
+	const Schedule *s[] = {a, b};
 	int vectors[2] = {0, 0}, peels[2] = {0, 0};
 
-	for (int i = 0; i < a->stages.n; i++) {
-		add_widths(a->stages.at[i]->block.head, &vectors[0], &peels[0]);
-		add_widths(a->stages.at[i]->body, &vectors[0], &peels[0]);
-	}
-	for (int i = 0; i < b->stages.n; i++) {
-		add_widths(b->stages.at[i]->block.head, &vectors[1], &peels[1]);
-		add_widths(b->stages.at[i]->body, &vectors[1], &peels[1]);
-	}
+	for (int i = 0; i < 2; i++)
+		VEC_EACH (st, &s[i]->stages) {
+			add_widths(st->block.head, &vectors[i], &peels[i]);
+			add_widths(st->body, &vectors[i], &peels[i]);
+		}
 	return vectors[0] > vectors[1] || (vectors[0] == vectors[1] && peels[0] < peels[1]);
 }

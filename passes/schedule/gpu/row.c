@@ -255,8 +255,6 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 		r.rep[i] = l_iter(b, band->iter[i]->name, band->iter[i]->extent);
 		r.as[i] = r.pos[i] = ex_iter(b->p, r.rep[i]);
 	}
-	if (skinny->lanes && gpu_column_reduce(&r, gpu, skinny->col, skinny))
-		return;
 	group = choose_group(&r, &along);
 	if (group == 1 && (gpu_column_reduce(&r, gpu, along, skinny) ||
 			   gpu_stencil(&r, gpu, along) || gpu_columns(&r, gpu, along)))

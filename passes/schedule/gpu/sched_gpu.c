@@ -6,7 +6,7 @@
  *   map               statements that store each element once (map.c)
  *   transpose         maps whose loads are contiguous along other iterators than their store
  *                     (transpose.c)
- *   column reduction  a reduction across memory, and the maps that follow it (column_reduce.c)
+ *   column reduction  a reduction across memory, and the maps that follow it (columns_reduce.c)
  *   columns           several column reductions over the same elements: a softmax over an outer
  *                     axis (columns.c)
  *   stencil           short sums whose terms adjacent points share: depthwise convolutions, pools
@@ -23,7 +23,7 @@
  *                     band, or one thread if the order of points matters
  *
  * The strategies share how accesses are aligned to sectors (sector.c), how a block stages elements
- * that it reads several times (stage.c), and how it holds temporaries between statements (hold.c).
+ * that it reads several times, and holds temporaries between statements (stage.c).
  *
  * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts
  * (split.c). A kernel whose threads would pass rows of temporaries through memory is scheduled

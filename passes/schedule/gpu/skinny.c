@@ -2,12 +2,11 @@
 /*
  * Skinny products on GPUs: matrix products of few rows (GEMV). Their cost is that of reading the
  * matrix, so the thread that reads a part of the matrix computes all rows with it: a block of
- * columns (passes/schedule/gpu/column_reduce.c), or a thread group with a row of the matrix
+ * columns (passes/schedule/gpu/columns_reduce.c), or a thread group with a row of the matrix
  * (passes/schedule/gpu/group.c). The number of rows need not be known when compiling; a variant's
- * guard says that they are few.
+ * guard says that they are few. Matrices in the order of fragments are read by tiles (gemm_choose.c).
  */
 #include "passes/forms/form.h"
-#include "passes/layout/fragments.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
 enum { MOST_ROWS = 8 };
@@ -24,23 +23,6 @@ bool gpu_skinny_along(Kernel *k, const Contraction *c)
 				return true;
 	}
 	return false;
-}
-
-/* Sets SkinnyRows.lanes if the matrix is packed in the order of fragments, and the number of terms
- * is a multiple of half a block of fragments. */
-static void find_lanes(Kernel *k, const Contraction *c, int first, const Band *band,
-		       SkinnyRows *skinny)
-{
-	Fragments f;
-
-	if (c->nk != 1 || !fragments_find(k, c, c->b, c->n, c->nn, &f) ||
-	    !dim_multiple(k->ctx, c->k[0]->extent, f.terms / 2))
-		return;
-	for (int b = 0; b < band->n; b++)
-		if (band->of[first][b] == c->n[0]) {
-			skinny->lanes = c->b->load.buf;
-			skinny->col = b;
-		}
 }
 
 bool gpu_is_skinny(const SkinnyRows *f, int b)
@@ -67,8 +49,6 @@ void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, 
 	skinny->most = gpu_most(s, skinny->rows);
 	if (skinny->n != f.c.nm || skinny->most > MOST_ROWS)
 		skinny->n = 0;
-	if (skinny->n)
-		find_lanes(k, &f.c, first, band, skinny);
 	skinny->along = gpu_skinny_along(k, &f.c);
 }
 
@@ -76,21 +56,20 @@ void gpu_skinny_place(Row *r, const SkinnyRows *f, Expr *as, Expr *flat)
 {
 	ExprPool *p = r->k->pool;
 	Dim *inner = r->band->iter[f->of[f->n - 1]]->extent;
+	Iter *it[MAX_ITERS];
+	Expr *pos[MAX_ITERS], *at[MAX_ITERS];
 	bool joined = true;
 
 	for (int i = f->n - 1; i > 0 && joined; i--) {
 		joined = row_joins(r, f->of[i - 1], f->of[i], inner);
 		inner = dim_mul(r->k->ctx, inner, r->band->iter[f->of[i - 1]]->extent);
 	}
-	for (int i = f->n - 1; i >= 0; i--) {
-		const int b = f->of[i];
-		Expr *extent = ex_dim(p, r->band->iter[b]->extent);
-
-		r->pos[b] = i ? ex_op2(p, IN_mod, flat, extent) : flat;
-		r->as[b] = joined ? i + 1 < f->n ? ex_int(p, CT_I64, 0) : as
-			   : i    ? ex_op2(p, IN_mod, as, extent)
-				  : as;
-		flat = i ? ex_op2(p, IN_floordiv, flat, extent) : flat;
-		as = i && !joined ? ex_op2(p, IN_floordiv, as, extent) : as;
+	for (int i = 0; i < f->n; i++)
+		it[i] = r->band->iter[f->of[i]];
+	iters_split(p, it, f->n, flat, pos);
+	iters_split(p, it, f->n, as, at);
+	for (int i = 0; i < f->n; i++) {
+		r->pos[f->of[i]] = pos[i];
+		r->as[f->of[i]] = !joined ? at[i] : i + 1 < f->n ? ex_int(p, CT_I64, 0) : as;
 	}
 }

@@ -12,8 +12,7 @@
 enum {
 	LEAST_THREADS = 2 * WARP,
 	USUAL_THREADS = 8 * WARP, /* preferred upper bound, if some number of panels fits */
-	MOST_THREADS = 32 * WARP,
-	MOST_BULK = 8 /* buffers whose panels a block moves by bulk copies */
+	MOST_THREADS = 32 * WARP
 };
 
 typedef struct Panels {
@@ -22,8 +21,7 @@ typedef struct Panels {
 	Iter *split[MAX_ITERS + 1];
 	int n; /* number of iterators over panels */
 	int64_t cols;
-	BulkCopy bulk[MOST_BULK]; /* each: elements of a panel; after share_bulk, of a column */
-	int nbulk;
+	BulkCandidates bulk; /* each: elements of a panel; after share_bulk, of a column */
 	bool ok;
 } Panels;
 
@@ -35,60 +33,23 @@ static bool is_plain(const Stmt *s)
 	       (!s->red || monoid_info[s->red].n == 1);
 }
 
-/* Makes B a candidate for bulk copies if its accesses AT cover whole panels. Types of 8 bytes are
- * left out: ptxas hoists the loads from shared memory, and a thread has not enough registers for a
- * whole column of them. */
-static void find_bulk(Panels *x, Buf *b, Expr *at, bool written)
-{
-	const int bits = dtype_info[b->dtype].bits;
-	Dim *each = gpu_own_elements(x->r->k->ctx, at, x->split, x->n);
-	int i = 0;
-
-	if (!each || b->data || b->kind == BUF_TEMP || bits < 8 || bits > 32)
-		return;
-	while (i < x->nbulk && x->bulk[i].buf != b)
-		i++;
-	if (i == MOST_BULK)
-		return;
-	if (i == x->nbulk)
-		x->bulk[x->nbulk++] = (BulkCopy){.buf = b, .each = each, .written = written};
-	else
-		x->ok = x->ok && x->bulk[i].each == each && !written && !x->bulk[i].written;
-}
-
-/* A buffer that is moved by bulk copies must have no other access than LOAD E. */
-static void see_other(Panels *x, const Expr *e)
-{
-	for (int i = 0; i < x->nbulk; i++)
-		if (x->bulk[i].buf == e->load.buf)
-			x->ok = x->ok && e->load.nidx &&
-				gpu_own_elements(x->r->k->ctx, e->load.idx[0], x->split, x->n) ==
-					x->bulk[i].each;
-}
-
+/* Finds the buffers whose accesses cover whole panels. */
 static void find_all_bulk(Panels *x)
 {
 	Row *r = x->r;
 	Buf *out;
 	Expr *at;
 
+	x->bulk = (BulkCandidates){.r = r, .split = x->split, .n = x->n};
 	for (int i = r->first; i <= r->last; i++) {
 		Stmt *s = r->k->stmts.at[i];
 
 		row_begin(r, s);
-		EX_EACH_LOAD_ALWAYS (e, row_placed(r, s->val[0]))
-			if (e->load.nidx)
-				find_bulk(x, e->load.buf, e->load.idx[0], false);
+		gpu_bulk_loads(&x->bulk, row_placed(r, s->val[0]), true);
 		at = row_write_index(r, s, 0, &out);
-		find_bulk(x, out, at, true);
+		gpu_bulk_access(&x->bulk, out, at, true);
 	}
-	for (int i = r->first; i <= r->last; i++) {
-		Stmt *s = r->k->stmts.at[i];
-
-		row_begin(r, s);
-		EX_EACH_LOAD (e, row_placed(r, s->val[0]))
-			see_other(x, e);
-	}
+	gpu_bulk_done(&x->bulk);
 }
 
 /* The number of threads, at most MOST, that covers whole panels, fits into shared memory, and
@@ -103,11 +64,11 @@ static int64_t threads_of(const Panels *x, int64_t most)
 		int64_t bytes = 0;
 		bool ok = n >= LEAST_THREADS;
 
-		for (int i = 0; i < x->nbulk; i++) {
-			const int64_t size = dtype_bytes(x->bulk[i].buf->dtype);
+		VEC_EACH_AT (s, &x->bulk.bulk) {
+			const int64_t size = dtype_bytes(s->buf->dtype);
 
 			ok = ok && n * size % VECTOR_BYTES == 0;
-			bytes += gpu_shared_bytes(n * x->bulk[i].most * size);
+			bytes += gpu_shared_bytes(n * s->most * size);
 		}
 		if (!ok || bytes > SHARED || (warps * WARP - n) * of > idle * warps)
 			continue;
@@ -119,26 +80,27 @@ static int64_t threads_of(const Panels *x, int64_t most)
 }
 
 /* Turns the bulk copies from elements per panel to elements per column. Buffers with one element
- * per column are dropped: their accesses coalesce already. False if every panel row begins at a
- * sector's boundary: bulk copies would gain nothing. */
+ * per column are dropped: their accesses coalesce already. So are types of 8 bytes: ptxas hoists
+ * the loads from shared memory, and a thread has not enough registers for a whole column of them.
+ * False if every panel row begins at a sector's boundary: bulk copies would gain nothing. */
 static bool share_bulk(Panels *x)
 {
 	bool misaligned = false;
 	int64_t each;
 	int n = 0;
 
-	for (int i = 0; i < x->nbulk; i++) {
-		BulkCopy s = x->bulk[i];
-		const int size = dtype_bytes(s.buf->dtype);
+	VEC_EACH_AT (s, &x->bulk.bulk) {
+		const int bits = dtype_info[s->buf->dtype].bits;
 
-		if (!dim_is_const(s.each, &each) || each <= x->cols || each % x->cols)
+		if (!s->each || s->buf->kind == BUF_TEMP || bits < 8 || bits > 32 ||
+		    !dim_is_const(s->each, &each) || each <= x->cols || each % x->cols)
 			continue;
-		s.most = each / x->cols;
-		s.each = dim_const(x->r->k->ctx, s.most);
-		misaligned = misaligned || x->cols * size % SECTOR;
-		x->bulk[n++] = s;
+		s->most = each / x->cols;
+		s->each = dim_const(x->r->k->ctx, s->most);
+		misaligned = misaligned || x->cols * bits / 8 % SECTOR;
+		x->bulk.bulk.at[n++] = *s;
 	}
-	x->nbulk = n;
+	x->bulk.bulk.n = n;
 	return misaligned;
 }
 
@@ -175,7 +137,7 @@ static int64_t find_panels(Panels *x, int along)
 	if (!x->ok)
 		return 0;
 	find_all_bulk(x);
-	if (!x->ok || !share_bulk(x))
+	if (!share_bulk(x))
 		return 0;
 	threads = threads_of(x, USUAL_THREADS);
 	return threads ? threads : threads_of(x, MOST_THREADS);
@@ -195,8 +157,9 @@ bool gpu_small_panels(Row *r, int along)
 	l_stage(b, "row", iters_points(r->k->ctx, x.split, x.n + 1));
 	b->stage->block.group = 1;
 	b->stage->block.threads = (int)threads;
-	for (int i = 0; i < x.nbulk; i++)
-		vec_push(b->arena, &b->stage->block.bulk, x.bulk[i]);
+	VEC_EACH_AT (s, &x.bulk.bulk) {
+		vec_push(b->arena, &b->stage->block.bulk, *s);
+	}
 	l_split(b, x.split, x.n + 1, ex_iter(b->p, b->stage->var));
 	for (int i = r->first; i <= r->last; i++)
 		gpu_row_stmt(r, r->k->stmts.at[i], r->k->stmts.at[i]);

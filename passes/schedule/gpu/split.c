@@ -172,7 +172,6 @@ static bool shares_row(Kernel *k, const Stmt *s)
 	return false;
 }
 
-/* Whether the loads of a sum's terms are contiguous along the band. */
 /* LOAD of S has unit stride along the band, and depends on the term. */
 static bool load_runs_along_band(Kernel *k, const Stmt *s, const Expr *load)
 {

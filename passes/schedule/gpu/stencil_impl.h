@@ -58,36 +58,15 @@ typedef struct Begin {
 	bool whole; /* all of the run is inside the buffer */
 } Begin;
 
-/* ---- stencil_align.c ---- */
-
-/* Chooses how threads traverse input tile X, or the output. */
-StencilRun stencil_run(const Stencil *w, const InputTile *x);
-
 /* ---- stencil_emit.c ---- */
 
 /* Emits the stage of W, whose tile is chosen. */
 void stencil_emit(Stencil *w);
-/* The first index of the tile along D. *WHOLE: the tile is always inside the buffer along D. */
-Expr *stencil_from(const Stencil *w, const InputTile *x, int d, bool *whole);
-/* AT plus the distance along D of the current point from the first point of the tile. */
-Expr *stencil_at(const Stencil *w, const InputTile *x, int d, Expr *at);
-/* The start of run Y of X, whose indices along the outer dims are AT. */
-Begin stencil_begin(const Stencil *w, const InputTile *x, const StencilRun *y, Expr **at);
-/* Opens the loop over the threads that share out runs Y. IN are the N iterators that number the
- * runs; it has space for the iterator over the threads of one run. */
-void stencil_open_runs(Row *r, const StencilRun *y, Iter **in, int n, Nest *nest);
-/* Opens the loop over the accesses of thread LANE to run Y; returns the element of the run that an
- * access begins at. */
-Expr *stencil_open_times(Row *r, const InputTile *x, const StencilRun *y, const Begin *g,
-			 Iter *lane, Nest *nest);
-
-/* ---- stencil_points.c ---- */
-
-/* Emits the computation of each thread's points from the input tiles. */
-void stencil_points(Stencil *w);
 
 /* ---- stencil.c ---- */
 
+/* Chooses how threads traverse input tile X, or the output. */
+StencilRun stencil_run(const Stencil *w, const InputTile *x);
 /* The step of iterator I in index A; -1: unknown or negative. */
 int64_t stencil_stride(const Affine *a, int i);
 /* Points of the input tile along dim D. */

@@ -8,25 +8,109 @@
  * the matrix does not depend on: the rows of a vector or of a small batch. The states of a block
  * are combined across lanes by shuffles, then across warps in shared memory. The statements that
  * follow the reduction are computed at the block's points.
- *
- * A matrix in the order of fragments (passes/layout/fragments.c) is read in the same pieces of 16
- * bytes as tiles read it, which hold terms of two columns: each warp has all columns, and its lanes
- * the terms of half a block of fragments.
  */
-#include "passes/schedule/gpu/column_block.h"
+#include "passes/schedule/gpu/columns_impl.h"
 
 #include "base/round.h"
 
-enum {
-	MOST_ROWS = 8,
-	SHORTEST = 64,
-	/* for a matrix packed in the order of fragments: */
-	LANES_STATES = 64, /* states of a thread, at most */
-	/* blocks of columns that are joined into a wide one, so that rows are read less often */
-	LANES_BLOCKS = 2
-};
+enum { MOST_ROWS = 8, SHORTEST = 64 };
 
-static bool takes(const Row *r, const SkinnyRows *skinny)
+/* ---- The nodes of a block ---- */
+
+void column_local(ColumnBlock *x, const Stmt *s)
+{
+	Row *r = x->r;
+	Buf *t = s->out[0];
+	const int64_t bytes = x->rows * x->cols * 8;
+	Held h = {.columns = false};
+
+	if (bytes > x->left || !row_may_be_local(r, s, t))
+		return;
+	x->left -= bytes;
+	for (int d = 0; d < t->rank; d++) {
+		const int g = gpu_written_along(r, s, d);
+
+		h.keep[d] = g == x->n                             ? KEEP_BLOCK
+			    : x->skinny.n && g == x->skinny.of[0] ? KEEP_ROWS
+								  : KEEP_NOT;
+		h.size[d] = dim_const(r->k->ctx, g == x->n ? x->cols : x->rows);
+	}
+	gpu_declare(r->b, gpu_hold(r, t, &h), NULL);
+}
+
+/* Opens a loop over the block's points of the band, which binds X.col and X.row. */
+static LNode *column_open(const ColumnBlock *x)
+{
+	LBuild *b = x->r->b;
+	Iter *t = l_iter(b, "t", dim_const(b->k->ctx, x->rows * x->cols));
+	LNode *loop = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, x->rows * x->cols), 1);
+
+	l_let(b, x->col, ex_op2(b->p, IN_mod, ex_iter(b->p, t), l_int(b, x->cols)));
+	l_let(b, x->row, ex_op2(b->p, IN_floordiv, ex_iter(b->p, t), l_int(b, x->cols)));
+	return loop;
+}
+
+void column_store(const ColumnBlock *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part)
+{
+	LNode *loop = column_open(x);
+	Expr *guard = x->row_exists ? ex_and(x->r->b->p, x->guard, x->row_exists) : x->guard;
+
+	row_does(x->r, l_store(x->r->b, out, at, val, guard), s, part, s->nband, NULL);
+	l_close(x->r->b, loop);
+}
+
+static Expr *state_at(const ColumnBlock *x)
+{
+	ExprPool *p = x->r->b->p;
+
+	return ex_add(p, ex_mul(p, ex_iter(p, x->row), ex_int(p, CT_I64, x->cols)),
+		      ex_iter(p, x->col));
+}
+
+/* The offset of the block's first column in its sector, in the row that VAL reads; 0 if VAL reads
+ * only shared memory. */
+static Expr *peel_of(const ColumnBlock *x, Expr *val)
+{
+	Expr *zero = l_int(x->r->b, 0);
+	Iter *col = x->col;
+
+	EX_EACH_LOAD (e, val)
+		if (!e->load.buf->data && e->load.buf->id < x->r->nlocal &&
+		    ex_runs_along(x->r->k->ctx, e->load.idx[0], col))
+			return gpu_peel(x->r->b, e->load.idx[0], &col, &zero, 1, x->bytes);
+	return zero;
+}
+
+void column_sum(ColumnBlock *x, Stmt *s, const Points *p)
+{
+	Row *r = x->r;
+	LBuild *b = r->b;
+	Dim *states = dim_const(r->k->ctx, x->rows * x->cols);
+	Expr *at = state_at(x), *out_at;
+	Buf *out;
+	LNode *n;
+
+	x->acc = kernel_temp(r->k, "acc", ctype_dtype(s->val[0]->ct), 1, &states);
+	gpu_declare(b, x->acc, NULL);
+	column_store(x, s, x->acc, at, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct),
+		     PART_INIT);
+	n = row_state_node(r, LN_COLUMNS, s, &x->acc, at, p->e, x->guard);
+	n->columns = NEW(b->arena, ColumnReduction);
+	*n->columns = (ColumnReduction){x->col, x->row, (int)x->cols, (int)x->rows, x->valid};
+	n->share.vector = x->peeled ? x->peeled : x->vector;
+	if (x->peeled)
+		n->share.peel = peel_of(x, p->e[0]);
+	n->range.var = p->it[0];
+	n->range.lo = l_int(b, 0);
+	n->range.hi = row_extent(r, p->it[0]);
+	row_does(r, n, s, PART_TERM, s->niters, p->at);
+	out_at = row_write_index(r, s, 0, &out);
+	column_store(x, s, out, out_at, ex_load(b->p, x->acc, &at, 1), PART_WRITE);
+}
+
+/* ---- What is taken ---- */
+
+static bool takes(const Row *r)
 {
 	const Stmt *s = r->k->stmts.at[r->first];
 	int64_t terms = 1, lo, hi;
@@ -35,7 +119,7 @@ static bool takes(const Row *r, const SkinnyRows *skinny)
 		dim_bounds(r->k->ctx, s->iter[i]->extent, &lo, &hi);
 		terms = hi < SHORTEST && terms < SHORTEST ? terms * hi : SHORTEST;
 	}
-	return gpu_chain(r) && !s->guard && (terms >= SHORTEST || skinny->lanes);
+	return gpu_chain(r) && !s->guard && terms >= SHORTEST;
 }
 
 /* ---- The matrix ---- */
@@ -131,8 +215,7 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 	int64_t many;
 	bool run;
 
-	if (!x->skinny.lanes)
-		x->vector = (int)gpu_divides(c, n, x->vector);
+	x->vector = (int)gpu_divides(c, n, x->vector);
 	if (shape_peeled(x))
 		return;
 	x->cols = x->vector == 1 ? WARP : LINE / x->bytes;
@@ -142,9 +225,6 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 		x->cols /= 2;
 	while (x->cols > x->vector && x->rows * x->cols * COLUMN_THREADS / WARP * 8 > SHARED)
 		x->cols /= 2;
-	while (x->skinny.lanes && x->rows * x->cols > LANES_STATES * WARP / 4 &&
-	       x->cols > x->vector)
-		x->cols /= 2;
 	run = !x->skinny.n && dim_is_const(n, &many) && many <= x->cols && x->by % SECTOR;
 	for (int64_t cols = x->cols;
 	     x->vector > 1 && cols > gpu_sector(x->bytes) && cols > x->vector;) {
@@ -152,8 +232,7 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 		for (int b = 0; b < x->r->band->n; b++)
 			if (b != x->n && !gpu_is_skinny(&x->skinny, b))
 				blocks = dim_mul(c, blocks, x->r->band->iter[b]->extent);
-		if (!dim_is_const(blocks, &many) ||
-		    many * (x->skinny.lanes ? LANES_BLOCKS : 1) >= gpu->sms)
+		if (!dim_is_const(blocks, &many) || many >= gpu->sms)
 			break;
 		cols /= 2;
 		x->cols = run ? x->cols : cols;
@@ -224,7 +303,7 @@ static void sum(ColumnBlock *x, Stmt *s)
 	Points p;
 
 	place_rows(x, true);
-	column_points(x, s, &p);
+	p = row_free_points(x->r, s);
 	place_rows(x, false);
 	points_join(&p);
 	points_flatten(&p);
@@ -236,16 +315,11 @@ bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skin
 	ColumnBlock x = {
 		.r = r, .n = along, .m = -1, .vector = MOST_VECTOR, .threads = COLUMN_THREADS};
 
-	if (along < 0 || !takes(r, skinny))
+	if (along < 0 || !takes(r))
 		return false;
 	find_rows(&x, skinny);
-	if (skinny->lanes) {
-		x.bytes = dtype_bytes(skinny->lanes->dtype);
-		x.vector = MMA_ROWS;
-	} else {
-		STMT_EACH_LOAD (load, r->k->stmts.at[r->first])
-			look(&x, r->k->stmts.at[r->first], load);
-	}
+	STMT_EACH_LOAD (load, r->k->stmts.at[r->first])
+		look(&x, r->k->stmts.at[r->first], load);
 	if (!x.bytes)
 		return false;
 	shape(&x, gpu);

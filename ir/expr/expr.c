@@ -121,6 +121,16 @@ static void pool_grow(ExprPool *p)
 }
 
 /* The pool's copy of KEY. */
+static int inner_of(const Expr *e)
+{
+	Expr *const *arg;
+	int inner = e->kind == EX_ITER ? e->id : -1;
+
+	for (int i = ex_operands(e, &arg); i-- > 0;)
+		inner = arg[i]->inner > inner ? arg[i]->inner : inner;
+	return inner;
+}
+
 static Expr *intern_expr(ExprPool *p, const Expr *key)
 {
 	uint64_t h = hash_expr(key), mask;
@@ -135,6 +145,7 @@ static Expr *intern_expr(ExprPool *p, const Expr *key)
 	e = arena_copy(p->arena, key, sizeof *key);
 	e->id = p->n++;
 	e->nest = expr_nest(e);
+	e->inner = inner_of(e);
 	if (e->kind == EX_LOAD)
 		e->load.idx = arena_copy(p->arena, key->load.idx,
 					 (size_t)key->load.nidx * sizeof *key->load.idx);
@@ -271,8 +282,11 @@ int expr_cmp(const Expr *a, const Expr *b)
 
 	if (a == b)
 		return 0;
-	if (a->kind != b->kind)
-		return a->kind == EX_ITER ? -1 : b->kind == EX_ITER ? 1 : cmp_int(a->kind, b->kind);
+	c = cmp_int(a->inner, b->inner);
+	c = c ? c : cmp_int(b->kind == EX_ITER, a->kind == EX_ITER);
+	c = c ? c : cmp_int(a->kind, b->kind);
+	if (c)
+		return c;
 	c = cmp_int(a->ct, b->ct);
 	c = c ? c : cmp_own(a, b);
 	n = ex_operands(a, &x);

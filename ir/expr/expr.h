@@ -73,6 +73,7 @@ struct Expr {
 	CType ct;
 	int id; /* dense in the pool; operands have smaller ids */
 	int nest; /* for an i64: depth of min, max, select and quotients (ir/expr/affine.c) */
+	int inner; /* the largest id of an iterator in it, usually that of the innermost loop; -1: none */
 	union {
 		int64_t i;     /* EX_CONST: integer and bool; floats: see f */
 		double f;      /* EX_CONST of f32, f64 (an f32 is exact in it; NaN is the quiet one) */

@@ -36,8 +36,9 @@ typedef struct Linear {
 
 /* ---- expr.c ---- */
 
-/* Orders expressions of a pool by structure, never by age, so that a text that is read again gives
- * the same order: < 0 if A is before B. Iterators are before all others, in the kernel's order. */
+/* Orders expressions of a pool: < 0 if A is before B. What does not change in inner loops is first, so
+ * that compilers hoist the sum of these terms, and an iterator is before other expressions of its
+ * loop. The rest of the order is structure, never age: a text that is read again gives the same. */
 int expr_cmp(const Expr *a, const Expr *b);
 /* Makes the instruction, hash-consed, without folding. */
 Expr *ex_raw(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, int n);

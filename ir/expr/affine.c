@@ -128,17 +128,27 @@ static Expr *plus_term(ExprPool *p, Expr *sum, Expr *atom, Dim *k)
 	return sum ? ex_raw(p, IN_add, CT_I64, DT_NONE, (Expr *[]){sum, t}, 2) : t;
 }
 
-/* Terms that are subtracted are the last, as a reader expects: min(a, b) - i, not -i + min(a, b). */
+/* No sum begins with a term that is subtracted if another can be the first: min(a, b) - i, not -i +
+ * min(a, b). */
+static int first_term(const Linear *l)
+{
+	for (int i = 0; i < l->n; i++)
+		if (!dim_equals(l->coef[i], -1))
+			return i;
+	return 0;
+}
+
 Expr *linear_expr(ExprPool *p, const Linear *l)
 {
-	Expr *sum = NULL;
+	const int first = first_term(l);
+	Expr *sum;
 
-	for (int minus = 0; minus < 2; minus++)
-		for (int i = 0; i < l->n; i++)
-			if (dim_equals(l->coef[i], -1) == minus)
-				sum = plus_term(p, sum, l->atom[i], l->coef[i]);
-	if (!sum)
+	if (!l->n)
 		return ex_dim(p, l->base);
+	sum = plus_term(p, NULL, l->atom[first], l->coef[first]);
+	for (int i = 0; i < l->n; i++)
+		if (i != first)
+			sum = plus_term(p, sum, l->atom[i], l->coef[i]);
 	if (is_const_zero(l->base))
 		return sum;
 	return ex_raw(p, IN_add, CT_I64, DT_NONE, (Expr *[]){sum, ex_dim(p, l->base)}, 2);

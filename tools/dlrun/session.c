@@ -75,10 +75,10 @@ bool session_open(Session *s, Arena *a, Diag *d, const char *path)
 		      &why);
 	close(fd);
 	if (!fn)
-		return bad(s,
-			   elf_machine(path) >= 0 && elf_machine(path) != elf_machine("/proc/self/exe")
-				   ? "made for another kind of machine; compile it for this one"
-				   : why);
+		return bad(s, elf_machine(path) >= 0 &&
+					      elf_machine(path) != elf_machine("/proc/self/exe")
+				      ? "made for another kind of machine; compile it for this one"
+				      : why);
 	memcpy(&get, &fn, sizeof(get));
 	s->api = get(DL_ABI_VERSION);
 	if (!s->api)

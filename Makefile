@@ -223,7 +223,7 @@ demo:
 # The backend of Triton Inference Server (docs/serving.md). The server itself defines what it calls.
 TRITON := $(BUILD)/triton/backends/dlcc/libtriton_dlcc.so
 
-$(TRITON): $(wildcard serving/triton/*.c serving/triton/*.h) runtime/dlrt.h base/api_symbol.h
+$(TRITON): $(wildcard serving/triton/*.c serving/triton/*.h) runtime/dlrt.h runtime/escape.h base/api_symbol.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.c,$^) -ldl -lpthread
 

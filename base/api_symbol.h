@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the function by which a program asks a compiled model for its API, for programs that open any model: the
- * library exports NAME_get_api, and only the library knows NAME. This file includes nothing of dlcc.
+ * Opens a compiled model, and finds the function by which a program asks it for its API, for programs that open any
+ * model: the library exports NAME_get_api, and only the library knows NAME. This file includes nothing of dlcc.
  */
 #ifndef BASE_API_SYMBOL_H
 #define BASE_API_SYMBOL_H
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -71,26 +73,49 @@ static inline const char *api_symbol_in(const LibraryFile *f, uint64_t *whole)
 	return found;
 }
 
-/* The symbol NAME_get_api of the file FD, which the caller frees; null: there is none. *BYTES is the
- * file's size, and *WHOLE as for api_symbol_in. A library of less than *WHOLE bytes would crash in dlopen. */
-static inline char *api_symbol(int fd, uint64_t *bytes, uint64_t *whole)
+/* The symbol NAME_get_api of the file FD, which the caller frees; null: *WHY says why there is none, until
+ * the thread's next call. */
+static inline char *api_symbol(int fd, const char **why)
 {
+	static _Thread_local char cut[112];
 	struct stat st;
 	LibraryFile f;
 	const char *found;
 	char *copy;
+	uint64_t whole;
 
-	*bytes = *whole = 0;
+	*why = "not a compiled .so; make one: dlcc model.onnx -o model.so";
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0)
 		return NULL;
-	*bytes = f.bytes = (uint64_t)st.st_size;
+	f.bytes = (uint64_t)st.st_size;
 	f.at = mmap(NULL, f.bytes, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (f.at == MAP_FAILED)
 		return NULL;
-	found = api_symbol_in(&f, whole);
+	found = api_symbol_in(&f, &whole);
+	if (f.bytes < whole) { /* dlopen would crash */
+		snprintf(cut, sizeof cut,
+			 "cut off: it has %llu of %llu bytes; copy or compile it again",
+			 (unsigned long long)f.bytes, (unsigned long long)whole);
+		*why = cut;
+	}
 	copy = found ? strdup(found) : NULL;
 	munmap((void *)(uintptr_t)f.at, f.bytes);
 	return copy;
+}
+
+/* Opens the library FD by NAME as *LIBRARY. Returns its function NAME_get_api; null: *WHY says why not. */
+static inline void *api_open(int fd, const char *name, void **library, const char **why)
+{
+	char *symbol = api_symbol(fd, why);
+	void *function = NULL;
+
+	*library = symbol ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
+	if (*library)
+		function = dlsym(*library, symbol);
+	if (symbol && !function)
+		*why = dlerror();
+	free(symbol);
+	return function;
 }
 
 #endif

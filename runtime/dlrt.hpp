@@ -27,6 +27,10 @@
 
 #include "dlrt.h"
 
+#if __cplusplus < 201703L
+#error "dlrt.hpp needs C++17: -std=c++17"
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -11,6 +11,10 @@ check() { # what, command that says why when it fails
 		echo "FAIL: $what: $(printf %s "$why" | tail -n 3 | tr '\n' ' ')"
 	fi
 }
+# SECONDS as milliseconds, times the factor of tests/run.py --patience.
+allowed() { # seconds
+	awk "BEGIN {print int($1 * 1000 * ${PATIENCE:-1})}"
+}
 # Whether a command, with a terminal as its output, shows TEXT in a line that it removes again.
 shows() { # python, text, command
 	"$1" -c 'import os, pty, sys

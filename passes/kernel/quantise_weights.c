@@ -61,6 +61,8 @@ typedef struct NarrowWeight {
 typedef struct WeightsPass {
 	Module *m;
 	VEC(NarrowWeight) done;
+	VEC(NarrowWeight)
+	folded; /* constants of what was computed from constants; axis is not used */
 	int64_t before, after, count, kept; /* bytes of the constants, and of their replacements */
 	double error, squares;              /* sums of squared errors, and of squared weights */
 	bool operators;                     /* the graph has operators, not kernels */
@@ -669,14 +671,20 @@ static Node *before_loops(const Blocks *b, Node *n)
 }
 
 /* Whether *V is computed from constants. If it is of floats made of floats, computes it as a constant
- * before BEFORE. DONE is for quantise_is_weights. */
-static bool weights_of(Module *m, Value **v, Node *before, char *done)
+ * before BEFORE, once for all of its readers. DONE is for quantise_is_weights. */
+static bool weights_of(WeightsPass *p, Value **v, Node *before, char *done)
 {
 	ARENA_LOCAL(tmp);
+	Module *m = p->m;
 	const Value *from = *v;
 	const Tensor *t;
 	Tensor *to;
 
+	for (int i = 0; i < p->folded.n; i++)
+		if (p->folded.at[i].from == from) {
+			*v = p->folded.at[i].to;
+			return true;
+		}
 	if (!quantise_is_weights(from, done))
 		return false;
 	t = value_const(from) ? NULL : fold_floats(m, from, MOST_NODES, tmp);
@@ -687,6 +695,7 @@ static bool weights_of(Module *m, Value **v, Node *before, char *done)
 		(*v)->type = from->type;
 		(*v)->name = from->name;
 		node_locs_from((*v)->def, from->def);
+		vec_push(m->arena, &p->folded, ((NarrowWeight){from, -1, *v}));
 	}
 	return true;
 }
@@ -710,7 +719,7 @@ bool quantise_weights_operators(Module *m)
 		const char *why;
 
 		if (!v || v->type->rank < 2 || quantise_is_weights(node_in(n, 0), done) ||
-		    !weights_of(m, &v, before_loops(&blocks, n), done))
+		    !weights_of(&p, &v, before_loops(&blocks, n), done))
 			continue;
 		why = !is_floats(v) ? "they are computed from constants"
 		      : node_in(n, 0)->type->dtype != DT_F32 || v->type->dtype != DT_F32

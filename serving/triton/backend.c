@@ -34,28 +34,25 @@ typedef struct Job {
 	Request *request;
 	Response *response;
 	Error *error;
-	Slot *slot;    /* the inputs, and then the outputs */
-	int64_t batch; /* its elements along the batch; without one 1 */
-	bool alone;    /* it cannot run with others */
-	bool done;
+	Slot *slot; /* the inputs, and then the outputs */
+	bool alone; /* it cannot run with others */
 } Job;
 
-/* One of the server's instances. LOCK guards what the watching thread reads: from GROUP on. */
-typedef struct Instance {
+/* One of the server's instances. LOCK guards what the watching thread reads: from FIRST on. */
+struct Instance {
 	Served *served;
 	dl_context *context;
 	int32_t device; /* -1: the CPU */
 	uint32_t count; /* requests that the server has handed over */
 	Job *job;
 	dl_tensor *whole, *piece; /* the tensors of a run, and their pieces */
-	Job **group;              /* the requests of a run: RUNNING of them, 0 between runs */
+	const Job *first;         /* the jobs of a run: RUNNING of them, 0 between runs */
 	uint32_t running;
-	bool ends, cancelled;
-	bool used; /* there was a run since the watching thread looked last */
+	bool ends, cancelled, watched; /* watched: there is the thread */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	pthread_t watcher;
-} Instance;
+};
 
 static uint64_t now(void)
 {
@@ -89,8 +86,8 @@ static bool is_cancelled(const Job *j)
 static Error *gather(const Instance *x, Job *j, Slot *s, Input *input, uint32_t n, uint64_t bytes)
 {
 	const uint32_t align = TRITONSERVER_DataTypeByteSize(server_type(s->t.dtype));
-	const uint64_t room = align ? 0 : s->t.bytes;
-	uint64_t at = 0, size;
+	uint64_t at = align ? 0 : s->t.bytes, size;
+	const uint64_t end = at + bytes;
 	const void *from;
 
 	s->t.data = (void *)(uintptr_t)SINGLE; /* without bytes, but not absent */
@@ -103,18 +100,16 @@ static Error *gather(const Instance *x, Job *j, Slot *s, Input *input, uint32_t 
 		whole = size == bytes && align && (uintptr_t)from % align == 0;
 		j->alone = j->alone || type == MEMORY_GPU;
 		if (type == MEMORY_GPU && (!whole || device != x->device))
-			return FAIL(
-				UNSUPPORTED,
-				"an input is in the memory of GPU %d, and not of one piece, aligned, of numbers, and where the model runs; send it in host memory",
-				(int)device);
-		if (size > bytes - at)
+			return FAIL(UNSUPPORTED, "send an input in host memory, or aligned, "
+						 "in one piece, on the GPU of the model");
+		if (size > end - at)
 			return FAIL(INVALID, "an input has more bytes than it says");
-		if (!whole && !s->own && !(s->own = calloc(1, room + bytes)))
+		if (!whole && !s->own && !(s->own = calloc(1, end)))
 			return FAIL(UNAVAILABLE, "no memory for an input");
 		if (size)
 			s->t.data = whole ? (void *)(uintptr_t)from : s->own;
 		if (size && !whole)
-			memcpy((char *)s->own + room + at, from, size);
+			memcpy((char *)s->own + at, from, size);
 	}
 	return NULL;
 }
@@ -167,15 +162,12 @@ static Error *take_input(const Instance *x, Job *j, int32_t i)
 	}
 	/* a string has at least the 4 bytes of its length */
 	if (!fits || (each ? n != bytes / each || bytes % each : n > bytes / 4))
-		return FAIL(INVALID, "input \"%s\": its %llu bytes do not fit its shape", io->name,
-			    (unsigned long long)bytes);
-	if (x->served->batch >= 0)
-		j->batch = *s->shape;
+		return FAIL(INVALID, "input \"%s\": its bytes do not fit its shape", io->name);
 	s->t.bytes = n * (each ? each : sizeof(dl_str));
 	TRY(gather(x, j, s, input, buffers, bytes));
-	return each || !bytes || take_strings(s, bytes)
-		       ? NULL
-		       : FAIL(INVALID, "input \"%s\": its strings do not fit its bytes", io->name);
+	if (each || !bytes || take_strings(s, bytes))
+		return NULL;
+	return FAIL(INVALID, "input \"%s\": its strings do not fit its bytes", io->name);
 }
 
 /* Gives output I of J, of its shape, BYTES of the response. */
@@ -192,22 +184,18 @@ static Error *place(const Instance *x, Job *j, int32_t i, uint64_t bytes, void *
 					 io->rank ? s->shape : SINGLE,
 					 io->rank ? (uint32_t)io->rank : 1));
 	TRY(TRITONBACKEND_OutputBuffer(output, data, bytes, &type, &device));
-	return type != MEMORY_GPU
-		       ? NULL
-		       : FAIL(UNSUPPORTED,
-			      "output \"%s\" is wanted in a GPU's memory; take it in host memory",
-			      io->name);
+	if (type != MEMORY_GPU)
+		return NULL;
+	return FAIL(UNSUPPORTED, "take output \"%s\" in host memory, not in a GPU's", io->name);
 }
 
 static Error *error_of_run(const Instance *x, int rc)
 {
 	const bool fault = rc == DL_SHAPE || rc == DL_INDEX || rc == DL_INVALID || rc == DL_RUNTIME;
+	const ErrorCode other = rc == DL_NOMEM ? ERROR_UNAVAILABLE : ERROR_INTERNAL;
+	const ErrorCode code = rc == DL_CANCELLED ? ERROR_CANCELLED : fault ? ERROR_INVALID : other;
 
-	return error_of(rc == DL_CANCELLED ? ERROR_CANCELLED
-			: rc == DL_NOMEM   ? ERROR_UNAVAILABLE
-			: fault            ? ERROR_INVALID
-					   : ERROR_INTERNAL,
-			"%s: %s", x->served->api->status_text(rc),
+	return error_of(code, "%s: %s", x->served->api->status_text(rc),
 			x->served->api->error(x->context));
 }
 
@@ -220,10 +208,15 @@ static Error *take(Instance *x, Job *j)
 	int rc;
 
 	TRY(TRITONBACKEND_ResponseNew(&j->response, j->request));
-	for (int32_t i = 0; i < s->n_in; i++)
-		TRY(take_input(x, j, i));
-	for (int32_t i = 0; i < s->n_io; i++)
-		x->whole[i] = j->slot[i].t;
+	for (int32_t i = 0; i < s->n_io; i++) {
+		const dl_io *io = io_of(s, i);
+		Slot *slot = &j->slot[i];
+
+		slot->t = dl_tensor_of(io->dtype, io->rank, slot->shape, NULL, 0);
+		if (i < s->n_in)
+			TRY(take_input(x, j, i));
+		x->whole[i] = slot->t;
+	}
 	rc = s->api->infer_shapes(x->context, x->whole, s->n_in, x->whole + s->n_in,
 				  s->n_io - s->n_in);
 	if (rc)
@@ -232,20 +225,18 @@ static Error *take(Instance *x, Job *j)
 	for (uint32_t k = 0; k < n; k++) {
 		const char *name;
 		int32_t o;
+		Slot *slot;
 
 		TRY(TRITONBACKEND_RequestOutputName(j->request, k, &name));
 		o = dl_desc_find_out(s->desc, name);
 		if (o < 0)
 			return FAIL(INVALID, "the model has no output \"%s\"", name);
-		j->slot[s->n_in + o].wanted = true;
-	}
-	for (int32_t i = s->n_in; i < s->n_io; i++) {
-		dl_tensor *t = &j->slot[i].t;
-
-		if (!j->slot[i].wanted || t->dtype == DL_STR || !x->whole[i].bytes)
+		slot = &j->slot[s->n_in + o];
+		slot->wanted = !slot->t.data; /* it may be named twice */
+		if (!slot->wanted || slot->t.dtype == DL_STR || !x->whole[s->n_in + o].bytes)
 			continue;
-		t->bytes = x->whole[i].bytes;
-		TRY(place(x, j, i, t->bytes, &t->data));
+		slot->t.bytes = x->whole[s->n_in + o].bytes;
+		TRY(place(x, j, s->n_in + o, slot->t.bytes, &slot->t.data));
 	}
 	return NULL;
 }
@@ -257,25 +248,18 @@ static Error *take_all(Instance *x, Request **requests, uint32_t count)
 	Slot *slot;
 
 	x->whole = calloc(1, (n + slots) * sizeof *x->whole + slots * sizeof *slot +
-				     count * (sizeof *x->job + sizeof *x->group));
+				     count * sizeof *x->job);
 	if (!x->whole)
 		return FAIL(UNAVAILABLE, "no memory for %u requests", count);
 	x->piece = x->whole + n;
 	slot = (Slot *)(x->piece + slots);
 	x->job = (Job *)(slot + slots);
-	x->group = (Job **)(x->job + count);
 	x->count = count;
 	for (uint32_t k = 0; k < count; k++) {
 		Job *j = &x->job[k];
 
-		*j = (Job){.request = requests[k], .slot = slot + k * n, .batch = 1};
-		for (int32_t i = 0; i < x->served->n_io; i++) {
-			const dl_io *io = io_of(x->served, i);
-
-			j->slot[i].t = dl_tensor_of(io->dtype, io->rank, j->slot[i].shape, NULL, 0);
-		}
+		*j = (Job){.request = requests[k], .slot = slot + k * n};
 		j->error = take(x, j);
-		j->done = j->error;
 	}
 	return NULL;
 }
@@ -303,25 +287,9 @@ static Error *copy_output(const Instance *x, Job *j, int32_t i, const dl_tensor 
 
 /* ---- Runs ---- */
 
-/* Tells the watching thread that N jobs of X->group run, 0: none. Returns whether the run before was
- * cancelled. */
-static bool set_running(Instance *x, uint32_t n)
-{
-	bool cancelled;
-
-	pthread_mutex_lock(&x->lock);
-	cancelled = x->cancelled;
-	x->cancelled = false;
-	x->running = n;
-	x->used = true;
-	pthread_cond_signal(&x->wake);
-	pthread_mutex_unlock(&x->lock);
-	return cancelled;
-}
-
-/* Runs the N jobs of X->group; returns the status. A cancel that comes when its run has just ended stops
- * the next one; such a run is repeated. */
-static int run(Instance *x, uint32_t n)
+/* Runs N jobs from FIRST on; returns the status. A cancel that comes when its run has just ended stops the
+ * next one; such a run is repeated. */
+static int run(Instance *x, const Job *first, uint32_t n)
 {
 	const Served *s = x->served;
 	bool meant;
@@ -332,7 +300,7 @@ static int run(Instance *x, uint32_t n)
 			dl_tensor *pieces = x->piece + (size_t)i * x->count;
 
 			for (uint32_t k = 0; k < n; k++)
-				pieces[k] = x->group[k]->slot[i].t;
+				pieces[k] = first[k].slot[i].t;
 			x->whole[i] = *pieces;
 			if (n == 1)
 				continue;
@@ -340,18 +308,26 @@ static int run(Instance *x, uint32_t n)
 			x->whole[i].items = pieces;
 			x->whole[i].n_items = n;
 		}
-		set_running(x, n);
+		pthread_mutex_lock(&x->lock);
+		x->first = first;
+		x->running = n;
+		pthread_cond_signal(&x->wake);
+		pthread_mutex_unlock(&x->lock);
 		rc = s->api->run(x->context, x->whole, s->n_in, x->whole + s->n_in,
 				 s->n_io - s->n_in, NULL);
-		meant = set_running(x, 0);
+		pthread_mutex_lock(&x->lock);
+		meant = x->cancelled;
+		x->cancelled = false;
+		x->running = 0;
+		pthread_mutex_unlock(&x->lock);
 	} while (rc == DL_CANCELLED && !meant);
 	return rc;
 }
 
-/* Whether the jobs may run as one: their inputs have the same shapes but for the batch. */
+/* Whether B is to run with A: their inputs have the same shapes but for the batch. */
 static bool agree(const Instance *x, const Job *a, const Job *b)
 {
-	bool same = x->served->batch >= 0 && x->served->joins && !a->alone && !b->alone;
+	bool same = x->served->joins && !a->alone && !b->alone && !b->error && !is_cancelled(b);
 
 	for (int32_t i = 0; i < x->served->n_in && same; i++)
 		same = !memcmp(a->slot[i].shape + 1, b->slot[i].shape + 1,
@@ -359,36 +335,39 @@ static bool agree(const Instance *x, const Job *a, const Job *b)
 	return same;
 }
 
-/* Runs job K and the later ones that agree with it. After a fault of several they are to run alone, so
- * that only the request with the fault fails. */
-static void run_from(Instance *x, uint32_t k)
+/* Runs job K with the later ones that agree with it, which are moved behind it; returns how many are then
+ * done. After a fault of several none is, and they are to run alone, so that only the request with the
+ * fault fails. */
+static uint32_t run_from(Instance *x, uint32_t k)
 {
-	const Served *s = x->served;
 	Job *const first = &x->job[k];
-	uint32_t n = 0;
+	uint32_t n = 1;
 	int rc;
 
-	for (Job *j = first; j < x->job + x->count; j++)
-		if (!j->done && (j == first || agree(x, first, j))) {
-			j->done = true;
-			if (is_cancelled(j))
-				j->error = FAIL(CANCELLED, "the request was cancelled");
-			else
-				x->group[n++] = j;
-		}
-	rc = n ? run(x, n) : DL_OK;
-	for (uint32_t g = 0; g < n; g++) {
-		Job *j = x->group[g];
+	if (!first->error && is_cancelled(first))
+		first->error = FAIL(CANCELLED, "the request was cancelled");
+	if (first->error)
+		return 1;
+	for (Job *j = first + 1; j < x->job + x->count; j++)
+		if (agree(x, first, j)) {
+			const Job moved = *j;
 
-		if (rc && n > 1)
-			j->alone = true, j->done = false;
-		else if (rc)
+			*j = first[n];
+			first[n++] = moved;
+		}
+	rc = run(x, first, n);
+	for (Job *j = first; j < first + n; j++) {
+		j->alone = j->alone || rc;
+		if (rc && n == 1)
 			j->error = error_of_run(x, rc);
-		for (int32_t i = s->n_in; i < s->n_io && j->done && !j->error; i++)
+		for (int32_t i = x->served->n_in; i < x->served->n_io && !rc && !j->error; i++) {
+			const dl_tensor *t = &x->whole[i];
+
 			if (j->slot[i].wanted)
-				j->error = copy_output(
-					x, j, i, n == 1 ? &x->whole[i] : &x->whole[i].items[g]);
+				j->error = copy_output(x, j, i, n > 1 ? &t->items[j - first] : t);
+		}
 	}
+	return rc && n > 1 ? 0 : n;
 }
 
 Error *TRITONBACKEND_ModelInstanceExecute(ServerInstance *instance, Request **requests,
@@ -397,20 +376,17 @@ Error *TRITONBACKEND_ModelInstanceExecute(ServerInstance *instance, Request **re
 	const uint64_t begin = now();
 	uint64_t ran, end, size = 0;
 	Instance *x;
-	void *state;
 
-	TRY(TRITONBACKEND_ModelInstanceState(instance, &state));
-	x = state;
+	TRY(TRITONBACKEND_ModelInstanceState(instance, &x));
 	TRY(take_all(x, requests, count));
 	ran = now();
-	for (uint32_t k = 0; k < count; k++)
-		while (!x->job[k].done)
-			run_from(x, k);
+	for (uint32_t k = 0; k < count;)
+		k += run_from(x, k);
 	end = now(); /* the server's sending is not part of it, as in its other backends */
 	for (uint32_t k = 0; k < count; k++) {
 		Job *j = &x->job[k];
 
-		size += j->error ? 0 : (uint64_t)j->batch;
+		size += j->error ? 0 : x->served->batch < 0 ? 1 : (uint64_t)*j->slot->shape;
 		if (j->response)
 			drop(TRITONBACKEND_ResponseSend(j->response, RESPONSE_FINAL, j->error));
 		drop(TRITONBACKEND_ModelInstanceReportStatistics(instance, j->request, !j->error,
@@ -431,7 +407,7 @@ Error *TRITONBACKEND_ModelInstanceExecute(ServerInstance *instance, Request **re
 /* ---- Cancellation ---- */
 
 /* The thread that cancels a run once all of its requests are cancelled. It waits while there are no
- * runs; short ones, one after the other, do not wake it each. */
+ * runs, and of short ones, one after the other, few wake it: it sleeps longer than they take. */
 static void *watch(void *arg)
 {
 	Instance *x = arg;
@@ -439,17 +415,14 @@ static void *watch(void *arg)
 
 	pthread_mutex_lock(&x->lock);
 	while (!x->ends) {
-		if (!x->used) {
+		if (!x->running)
 			pthread_cond_wait(&x->wake, &x->lock);
-			continue;
-		}
-		x->used = x->running > 0;
 		pthread_mutex_unlock(&x->lock);
 		usleep(WATCH_US);
 		pthread_mutex_lock(&x->lock);
 		cancelled = x->running > 0 && !x->cancelled;
 		for (uint32_t g = 0; g < x->running && cancelled; g++)
-			cancelled = is_cancelled(x->group[g]);
+			cancelled = is_cancelled(&x->first[g]);
 		if (cancelled)
 			x->served->api->cancel(x->context);
 		x->cancelled = x->cancelled || cancelled;
@@ -466,11 +439,11 @@ Error *TRITONBACKEND_Initialize(Backend *backend)
 
 	(void)backend;
 	TRY(TRITONBACKEND_ApiVersion(&major, &minor));
-	return major == API_MAJOR && minor >= API_MINOR
-		       ? NULL
-		       : FAIL(UNSUPPORTED,
-			      "the server has version %u.%u of the backend API, and the dlcc backend needs %d.%d or a later %d",
-			      major, minor, API_MAJOR, API_MINOR, API_MAJOR);
+	if (major == API_MAJOR && minor >= API_MINOR)
+		return NULL;
+	return FAIL(UNSUPPORTED,
+		    "the server's backend API is %u.%u, and must be %d.%d or a later %d", major,
+		    minor, API_MAJOR, API_MINOR, API_MAJOR);
 }
 
 /* Tells the server the BYTES of memory of DEVICE that MODEL needs, or INSTANCE if it is not null. */
@@ -504,11 +477,11 @@ Error *TRITONBACKEND_ModelInitialize(ServerModel *model)
 
 Error *TRITONBACKEND_ModelFinalize(ServerModel *model)
 {
-	void *state;
+	Served *s;
 
-	TRY(TRITONBACKEND_ModelState(model, &state));
-	if (state)
-		served_close(state);
+	TRY(TRITONBACKEND_ModelState(model, &s));
+	if (s)
+		served_close(s);
 	return NULL;
 }
 
@@ -517,8 +490,6 @@ Error *TRITONBACKEND_ModelInstanceInitialize(ServerInstance *instance)
 	const dl_context_options options = {.size = sizeof options, .flags = DL_CONTEXT_OWN_STREAM};
 	Instance *x = calloc(1, sizeof *x);
 	ServerModel *model;
-	dl_model *loaded;
-	void *state;
 	uint64_t bytes;
 	int kind;
 
@@ -529,31 +500,27 @@ Error *TRITONBACKEND_ModelInstanceInitialize(ServerInstance *instance)
 	pthread_cond_init(&x->wake, NULL);
 	TRY(TRITONBACKEND_ModelInstanceSetState(instance, x));
 	TRY(TRITONBACKEND_ModelInstanceModel(instance, &model));
-	TRY(TRITONBACKEND_ModelState(model, &state));
+	TRY(TRITONBACKEND_ModelState(model, &x->served));
 	TRY(TRITONBACKEND_ModelInstanceKind(instance, &kind));
-	x->served = state;
-	if (kind == GROUP_GPU && x->served->for_gpus)
+	if (kind == GROUP_GPU && strstr(x->served->desc->targets, "sm_"))
 		TRY(TRITONBACKEND_ModelInstanceDeviceId(instance, &x->device));
 	else if (kind == GROUP_GPU)
 		log_text(NULL, DL_LOG_WARNING, "a model without code for GPUs runs on the CPU");
-	TRY(served_on(x->served, x->device, &loaded, &bytes));
-	if (x->served->api->context(loaded, &options, &x->context))
-		return FAIL(UNAVAILABLE, "%s", x->served->api->error(loaded));
-	if (pthread_create(&x->watcher, NULL, watch, x)) {
-		x->watcher = 0;
+	TRY(served_on(x->served, x->device, &bytes));
+	if (x->served->api->context(x->served->model[1 + x->device], &options, &x->context))
+		return FAIL(UNAVAILABLE, "%s", x->served->api->error(NULL));
+	x->watched = !pthread_create(&x->watcher, NULL, watch, x);
+	if (!x->watched)
 		return FAIL(UNAVAILABLE, "no thread for an instance");
-	}
 	return bytes ? report_memory(model, instance, x->device, bytes) : NULL;
 }
 
 Error *TRITONBACKEND_ModelInstanceFinalize(ServerInstance *instance)
 {
-	void *state;
 	Instance *x;
 
-	TRY(TRITONBACKEND_ModelInstanceState(instance, &state));
-	x = state;
-	if (x && x->watcher) {
+	TRY(TRITONBACKEND_ModelInstanceState(instance, &x));
+	if (x && x->watched) {
 		pthread_mutex_lock(&x->lock);
 		x->ends = true;
 		pthread_cond_signal(&x->wake);

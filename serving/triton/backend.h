@@ -11,7 +11,7 @@
 enum { MOST_DEVICES = 64, MOST_RANK = 16 };
 
 /* A library that dlcc made, and its model on each device that an instance asks for: [0] is the CPU. */
-typedef struct Served {
+struct Served {
 	const dl_api *api;
 	const dl_desc *desc;
 	int32_t n_in, n_io; /* its inputs; inputs and outputs */
@@ -19,24 +19,20 @@ typedef struct Served {
 	int32_t batch; /* the symbol of each tensor's first dim, if the server batches; or -1 */
 	int32_t most;  /* the server's max_batch_size */
 	bool joins;    /* the requests of a batch can be computed in one run */
-	bool for_gpus; /* there is code for GPUs */
+	bool strings;  /* a tensor is of strings */
+	bool numbers;  /* a tensor has fewer than two dims: a configuration has such only by a reshape */
 	void *library;
-	int file; /* of the library, as whose name it is loaded */
+	Message *config; /* the server's */
 	dl_model *model[1 + MOST_DEVICES];
 	pthread_mutex_t lock;
-} Served;
+};
 
 /* An error of the kind KIND, ERROR_KIND, with a text as printf has it. */
 #define FAIL(kind, ...) error_of(ERROR_##kind, __VA_ARGS__)
 Error *error_of(ErrorCode code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Returns from the function if EXPRESSION is an error. */
-#define TRY(expression)                       \
-	do {                                  \
-		Error *error_ = (expression); \
-		if (error_)                   \
-			return error_;        \
-	} while (0)
+#define TRY(expression) for (Error *error_ = (expression); error_;) return error_
 
 /* The server's type for elements of type T; TYPE_INVALID: it has none. */
 DataType server_type(int32_t t);
@@ -51,9 +47,9 @@ static inline const dl_io *io_of(const Served *s, int32_t i)
  * After a failure, too, S is to be closed. */
 Error *served_open(ServerModel *model, Served *s);
 void served_close(Served *s);
-/* S on DEVICE, a GPU's number, or -1 for the CPU. Sets *WORKSPACE to the bytes on DEVICE of a context for
- * the largest batch; 0: a dim has no bound. */
-Error *served_on(Served *s, int32_t device, dl_model **model, uint64_t *workspace);
+/* Loads S->model[1 + DEVICE]: DEVICE is a GPU's number, or -1 for the CPU. Sets *WORKSPACE to the bytes on
+ * DEVICE of a context for the largest batch; 0: a dim has no bound. */
+Error *served_on(Served *s, int32_t device, uint64_t *workspace);
 /* dl_load_options.log: the server's log. */
 void log_text(void *user, int32_t level, const char *text);
 

@@ -6,6 +6,7 @@
  * model.so from model.onnx where there is none.
  */
 #include "base/api_symbol.h"
+#include "runtime/escape.h"
 #include "serving/triton/backend.h"
 
 #include <dlfcn.h>
@@ -16,8 +17,6 @@
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 /* The server's max_batch_size of a batch without an upper bound. Larger batches make a run longer, and
  * waiting requests with it, and no more efficient. */
@@ -61,27 +60,21 @@ DataType server_type(int32_t t)
 static Error *open_library(Served *s, const char *path)
 {
 	static _Atomic uint64_t count;
-	char *symbol, name[192], *to = name + sprintf(name, "/proc/self/fd");
-	uint64_t bytes, whole;
+	const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char name[192], *to = name + sprintf(name, "/proc/self/fd");
+	const char *why;
 	void *function;
 	dl_get_api_fn get;
 
-	s->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (s->file < 0)
+	if (file < 0)
 		return FAIL(INVALID, "%s: %m; make it: dlcc MODEL.onnx -o model.so", path);
-	symbol = api_symbol(s->file, &bytes, &whole);
-	if (!symbol)
-		return FAIL(INVALID, "%s %s", path,
-			    bytes < whole ? "is cut off; copy or compile it again"
-					  : "is not a library that dlcc made");
 	for (uint64_t n = count++; n; n /= 2)
 		to += sprintf(to, n % 2 ? "/." : "/");
-	sprintf(to, "/%d", s->file);
-	s->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	function = s->library ? dlsym(s->library, symbol) : NULL;
-	free(symbol);
+	sprintf(to, "/%d", file);
+	function = api_open(file, name, &s->library, &why);
+	close(file);
 	if (!function)
-		return FAIL(INVALID, "%s: %s", path, dlerror());
+		return FAIL(INVALID, "%s: %s", path, why);
 	memcpy(&get, &function, sizeof get);
 	s->api = get(DL_ABI_VERSION);
 	if (!s->api)
@@ -89,7 +82,6 @@ static Error *open_library(Served *s, const char *path)
 	s->desc = s->api->describe();
 	s->n_in = s->desc->n_in;
 	s->n_io = s->n_in + s->desc->n_out;
-	s->for_gpus = strstr(s->desc->targets, "sm_");
 	return NULL;
 }
 
@@ -98,18 +90,13 @@ static Error *compile(char *onnx, char *path)
 {
 	char dlcc[] = "dlcc", o[] = "-o", *words[] = {dlcc, onnx, o, path, NULL};
 	pid_t pid;
-	int status;
+	int status = -1;
 
 	if (posix_spawnp(&pid, dlcc, NULL, NULL, words, environ))
-		return FAIL(UNAVAILABLE,
-			    "no program dlcc on PATH to compile %s, as the configuration asks",
-			    onnx);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return FAIL(INTERNAL, "dlcc cannot be waited for: %m");
-	return status ? FAIL(INVALID, "dlcc failed on %s; its diagnostic is in the server's log",
-			     onnx)
-		      : NULL;
+		return FAIL(UNAVAILABLE, "no program dlcc on PATH to compile %s", onnx);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		continue;
+	return status ? FAIL(INVALID, "dlcc failed on %s: see the server's log", onnx) : NULL;
 }
 
 /* ---- The server's configuration: JSON, which it writes without spaces ---- */
@@ -144,37 +131,23 @@ static const char *parameter(const char *config, const char *name)
 	return text ? text + 1 : NULL;
 }
 
-/* Text of a model, as JSON has it. */
-static void put_quoted(FILE *f, const char *text)
+/* Input or output I as an object. A batch is not listed. */
+static void put_io(FILE *f, const Served *s, int32_t i)
 {
-	for (fputc('"', f); *text; text++)
-		fprintf(f, (unsigned char)*text < ' ' || strchr("\"\\", *text) ? "\\u%04x" : "%c",
-			(unsigned char)*text);
-	fputc('"', f);
-}
-
-/* Inputs or outputs FROM to END as member NAME. A batch is not listed. */
-static void put_ios(FILE *f, const Served *s, const char *name, int32_t from, int32_t end)
-{
+	const dl_io *io = io_of(s, i);
 	const int32_t first = s->batch >= 0;
 
-	fprintf(f, ",\"%s\":[", name);
-	for (int32_t i = from; i < end; i++) {
-		const dl_io *io = io_of(s, i);
+	fputs("{\"name\":\"", f);
+	escape_to_file(f, io->name, escape_json);
+	fprintf(f, "\",\"data_type\":%d,%s\"dims\":[", server_type(io->dtype),
+		i < s->n_in && (io->flags & DL_IO_DEFAULT) ? "\"optional\":true," : "");
+	for (int32_t d = first; d < io->rank; d++) {
+		const dl_dim *dim = dl_io_dim(io, d);
 
-		fputs(i > from ? ",{\"name\":" : "{\"name\":", f);
-		put_quoted(f, io->name);
-		fprintf(f, ",\"data_type\":%d,%s\"dims\":[", server_type(io->dtype),
-			i < s->n_in && (io->flags & DL_IO_DEFAULT) ? "\"optional\":true," : "");
-		for (int32_t d = first; d < io->rank; d++) {
-			const dl_dim *dim = dl_io_dim(io, d);
-
-			fprintf(f, d > first ? ",%lld" : "%lld",
-				dim->sym < 0 && dim->value >= 0 ? (long long)dim->value : -1LL);
-		}
-		fputs(io->rank > first ? "]}" : "1]}", f); /* the server needs a dim */
+		fprintf(f, d > first ? ",%lld" : "%lld",
+			dim->sym < 0 && dim->value >= 0 ? (long long)dim->value : -1LL);
 	}
-	fputc(']', f);
+	fputs(io->rank > first ? "]}" : "1]}", f); /* the server needs a dim */
 }
 
 /* Has the server add inputs, outputs and batching to the configuration of MODEL. A way of batching that
@@ -189,13 +162,15 @@ static Error *complete(ServerModel *model, const Served *s, const char *config)
 
 	if (!f)
 		return FAIL(UNAVAILABLE, "no memory for the model's configuration");
-	fprintf(f, "{\"max_batch_size\":%d", s->batch >= 0 ? s->most : 0);
-	put_ios(f, s, "input", 0, s->n_in);
-	put_ios(f, s, "output", s->n_in, s->n_io);
-	fputs(member(config, "sequence_batching") ? ",\"sequence_batching\":{}}"
-	      : s->batch >= 0                     ? ",\"dynamic_batching\":{}}"
-						  : "}",
-	      f);
+	fprintf(f, "{\"max_batch_size\":%d,\"input\":[", s->batch >= 0 ? s->most : 0);
+	for (int32_t i = 0; i < s->n_io; i++) {
+		fputs(i == s->n_in ? "],\"output\":[" : i ? "," : "", f);
+		put_io(f, s, i);
+	}
+	if (member(config, "sequence_batching"))
+		fputs("],\"sequence_batching\":{}}", f);
+	else
+		fputs(s->batch >= 0 ? "],\"dynamic_batching\":{}}" : "]}", f);
 	fclose(f);
 	error = TRITONSERVER_MessageNewFromSerializedJson(&message, text, bytes);
 	free(text);
@@ -205,31 +180,25 @@ static Error *complete(ServerModel *model, const Served *s, const char *config)
 	return error;
 }
 
-/* Checks that the server can carry S's inputs and outputs, and finds S's batch. Returns whether all have
- * two dims: a list of others in the configuration would need a reshape. */
-static Error *check_ios(Served *s, bool *matrices)
+/* Checks that the server can carry S's inputs and outputs, and finds S's batch. */
+static Error *check_ios(Served *s)
 {
-	bool strings = false;
-
-	*matrices = true;
 	for (int32_t i = 0; i < s->n_io; i++) {
 		const dl_io *io = io_of(s, i);
 		const int32_t sym = io->rank ? dl_io_dim(io, 0)->sym : -1;
 
 		if (io->form != DL_TENSOR || !server_type(io->dtype) || io->rank > MOST_RANK)
-			return FAIL(UNSUPPORTED, "%s \"%s\" is %s, which the server cannot carry",
-				    i < s->n_in ? "input" : "output", io->name,
-				    io->form == DL_TENSOR
-					    ? "of a type of less than 8 bits or of 8-bit floats"
-					    : "a sequence, an optional or a map");
-		strings = strings || io->dtype == DL_STR;
-		*matrices = *matrices && io->rank > 1;
+			return FAIL(
+				UNSUPPORTED,
+				"\"%s\": the server has no sequences, optionals, maps, types of less than 8 bits",
+				io->name);
+		s->strings = s->strings || io->dtype == DL_STR;
+		s->numbers = s->numbers || io->rank < 2;
 		s->batch = i == 0 || sym == s->batch ? sym : -1;
 	}
 	if (!s->n_in ||
 	    (s->batch >= 0 && !(dl_sym_flags(dl_desc_sym(s->desc, s->batch)) & DL_SYM_INDEPENDENT)))
 		s->batch = -1;
-	s->joins = !strings && !(s->desc->flags & DL_DESC_UNBOUNDED);
 	return NULL;
 }
 
@@ -238,81 +207,64 @@ static Error *configure(ServerModel *model, Served *s, const char *config)
 {
 	const char *in = member(config, "input"), *out = member(config, "output");
 	const bool listed = (in && in[1] != ']') || (out && out[1] != ']');
-	const char *size = member(config, "max_batch_size"),
-		   *threads = parameter(config, "threads");
+	const char *size = member(config, "max_batch_size");
+	const char *threads = parameter(config, "threads");
 	const long long most = size ? strtoll(size, NULL, 10) : 0;
-	char *end = NULL;
-	const long n = threads ? strtol(threads, &end, 10) : 0;
 	int64_t bound = 0;
-	bool may_complete, matrices;
+	char quote = '"';
+	bool may_complete;
 
-	if (n < 0 || n > INT32_MAX || (end && (*end != '"' || end == threads)))
+	if (threads &&
+	    (sscanf(threads, "%9d%c", &s->threads, &quote) != 2 || quote != '"' || s->threads < 0))
 		return FAIL(INVALID, "the parameter threads is not a number from 0 on");
-	s->threads = (int32_t)n;
-	TRY(check_ios(s, &matrices));
-	/* single numbers would get another shape, which clients do not expect */
-	if (!listed && !matrices)
+	TRY(check_ios(s));
+	if (!listed && s->numbers)
 		s->batch = -1;
 	if (s->batch >= 0)
 		bound = dl_desc_sym(s->desc, s->batch)->upper;
 	if ((most > 0 || member(config, "dynamic_batching")) && s->batch < 0)
-		return FAIL(
-			INVALID,
-			"the configuration has max_batch_size %lld or dynamic_batching, and the model's inputs and outputs have no first dim along which their elements are proved independent; leave both out, or export the model with a symbolic first dim",
-			most);
+		return FAIL(INVALID, "leave out max_batch_size and dynamic_batching: there is no "
+				     "first dim whose elements are proved independent");
 	if (most > bound)
 		return FAIL(INVALID, "max_batch_size is %lld, and the model takes at most %lld",
 			    most, (long long)bound);
 	s->most = (int32_t)(most > 0 ? most : bound < USUAL_BATCH ? bound : USUAL_BATCH);
-	if (listed) {
-		s->batch = most > 0 ? s->batch : -1;
+	if (listed && most <= 0)
+		s->batch = -1;
+	s->joins = s->batch >= 0 && !s->strings && !(s->desc->flags & DL_DESC_UNBOUNDED);
+	if (listed)
 		return NULL;
-	}
 	TRY(TRITONBACKEND_ModelAutoCompleteConfig(model, &may_complete));
-	return may_complete
-		       ? complete(model, s, config)
-		       : FAIL(INVALID,
-			      "the configuration lists no inputs and outputs, and the server runs with --disable-auto-complete-config");
+	if (may_complete)
+		return complete(model, s, config);
+	return FAIL(INVALID, "the configuration has no inputs, and may not be completed");
 }
 
 /* ---- Opening and closing ---- */
 
-static Error *open_configured(ServerModel *model, Served *s, const char *config)
+Error *served_open(ServerModel *model, Served *s)
 {
-	const char *folder, *asks = parameter(config, "compile");
+	const char *config, *folder, *asks;
 	char path[4096], onnx[sizeof path + 2]; /* model.onnx has two letters more than model.so */
 	uint64_t version;
+	size_t bytes;
 	int kind;
 
+	pthread_mutex_init(&s->lock, NULL);
+	TRY(TRITONBACKEND_ModelConfig(model, 1, &s->config));
+	TRY(TRITONSERVER_MessageSerializeToJson(s->config, &config, &bytes));
 	TRY(TRITONBACKEND_ModelRepository(model, &kind, &folder));
 	TRY(TRITONBACKEND_ModelVersion(model, &version));
+	/* a name that is too long is not found */
+	snprintf(path, sizeof path, "%s/%llu/model.so", folder, (unsigned long long)version);
 	snprintf(onnx, sizeof onnx, "%s/%llu/model.onnx", folder, (unsigned long long)version);
-	if (snprintf(path, sizeof path, "%s/%llu/model.so", folder, (unsigned long long)version) >=
-	    (int)sizeof path)
-		return FAIL(INVALID, "the name of %s is longer than %zu bytes", folder,
-			    sizeof path);
+	asks = parameter(config, "compile");
 	if (asks && strncmp(asks, "true\"", 5) && strncmp(asks, "false\"", 6))
 		return FAIL(INVALID, "the parameter compile is neither true nor false");
 	if (asks && *asks == 't' && access(path, F_OK) && !access(onnx, R_OK))
 		TRY(compile(onnx, path));
 	TRY(open_library(s, path));
 	return configure(model, s, config);
-}
-
-Error *served_open(ServerModel *model, Served *s)
-{
-	Message *message;
-	const char *config;
-	size_t bytes;
-	Error *error;
-
-	s->file = -1;
-	pthread_mutex_init(&s->lock, NULL);
-	TRY(TRITONBACKEND_ModelConfig(model, 1, &message));
-	error = TRITONSERVER_MessageSerializeToJson(message, &config, &bytes);
-	error = error ? error : open_configured(model, s, config);
-	TRITONSERVER_MessageDelete(message);
-	return error;
 }
 
 void served_close(Served *s)
@@ -322,37 +274,37 @@ void served_close(Served *s)
 			s->api->unload(s->model[i]);
 	if (s->library)
 		dlclose(s->library);
-	if (s->file >= 0)
-		close(s->file);
+	if (s->config)
+		TRITONSERVER_MessageDelete(s->config);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
 
-Error *served_on(Served *s, int32_t device, dl_model **model, uint64_t *workspace)
+Error *served_on(Served *s, int32_t device, uint64_t *workspace)
 {
 	char name[24] = "cpu";
 	dl_load_options options = {
 		.size = sizeof options, .threads = s->threads, .log = log_text, .device = name};
-	dl_model **of = &s->model[1 + device];
-	int64_t *dims = malloc((size_t)(s->desc->n_sym + 1) * sizeof *dims);
 	dl_workspace w = {.size = sizeof w};
-	Error *error = NULL;
+	int64_t *dims;
+	int rc = DL_OK;
 
 	if (device >= MOST_DEVICES)
-		error = FAIL(UNSUPPORTED, "GPU %d is beyond the first %d", device, MOST_DEVICES);
+		return FAIL(UNSUPPORTED, "GPU %d is beyond the first %d", device, MOST_DEVICES);
 	if (device >= 0)
 		snprintf(name, sizeof name, "cuda:%d", device);
 	pthread_mutex_lock(&s->lock);
-	if (!error && !*of && s->api->load(&options, of))
-		error = FAIL(UNAVAILABLE, "%s: %s", name, s->api->error(NULL));
-	if (!error)
-		*model = *of;
+	if (!s->model[1 + device])
+		rc = s->api->load(&options, &s->model[1 + device]);
 	pthread_mutex_unlock(&s->lock);
+	if (rc)
+		return FAIL(UNAVAILABLE, "%s: %s", name, s->api->error(NULL));
+	dims = malloc((size_t)(s->desc->n_sym + 1) * sizeof *dims);
 	for (int32_t i = 0; dims && i < s->desc->n_sym; i++)
 		dims[i] = i == s->batch ? s->most : -1;
-	if (dims && !error)
-		s->api->workspace(*model, dims, s->desc->n_sym, &w);
+	if (dims)
+		s->api->workspace(s->model[1 + device], dims, s->desc->n_sym, &w);
 	free(dims);
 	*workspace = device < 0 ? w.host_bytes : w.device_bytes;
-	return error;
+	return NULL;
 }

@@ -24,6 +24,9 @@ typedef struct TRITONBACKEND_Request Request;
 typedef struct TRITONBACKEND_Input Input;
 typedef struct TRITONBACKEND_Output Output;
 typedef struct TRITONBACKEND_Response Response;
+/* The backend's states of a model and of an instance, which the server keeps. */
+typedef struct Served Served;
+typedef struct Instance Instance;
 
 /* The numbers of TRITONSERVER_Error_Code, _DataType, _MemoryType, _LogLevel, and of the flags. */
 typedef enum { ERROR_INTERNAL = 1, ERROR_INVALID = 3, ERROR_UNAVAILABLE, ERROR_UNSUPPORTED, ERROR_CANCELLED = 7 } ErrorCode;
@@ -57,14 +60,14 @@ BACKEND(ModelRepository, ServerModel *model, int *kind, const char **path);
 BACKEND(ModelConfig, ServerModel *model, uint32_t version, Message **config);
 BACKEND(ModelAutoCompleteConfig, ServerModel *model, bool *complete);
 BACKEND(ModelSetConfig, ServerModel *model, uint32_t version, Message *config);
-BACKEND(ModelState, ServerModel *model, void **state);
-BACKEND(ModelSetState, ServerModel *model, void *state);
+BACKEND(ModelState, ServerModel *model, Served **state);
+BACKEND(ModelSetState, ServerModel *model, Served *state);
 BACKEND(ModelReportMemoryUsage, ServerModel *model, Memory **usage, uint32_t n);
 BACKEND(ModelInstanceModel, ServerInstance *instance, ServerModel **model);
 BACKEND(ModelInstanceKind, ServerInstance *instance, int *kind);
 BACKEND(ModelInstanceDeviceId, ServerInstance *instance, int32_t *device);
-BACKEND(ModelInstanceState, ServerInstance *instance, void **state);
-BACKEND(ModelInstanceSetState, ServerInstance *instance, void *state);
+BACKEND(ModelInstanceState, ServerInstance *instance, Instance **state);
+BACKEND(ModelInstanceSetState, ServerInstance *instance, Instance *state);
 BACKEND(ModelInstanceReportMemoryUsage, ServerInstance *instance, Memory **usage, uint32_t n);
 BACKEND(ModelInstanceReportStatistics, ServerInstance *instance, Request *request, bool success,
 	uint64_t begin, uint64_t compute_begin, uint64_t compute_end, uint64_t end);

@@ -89,6 +89,10 @@ def a_half_product_is_what_the_hardware_does():
     exact_product("half", 256 // 16 * (256 // 8) * (256 // 16))
 
 
+# LLVM 19 makes two loads of one of four elements of 16 bits that are not f16, such as the four bf16 of a bias.
+SPLITS_LOADS = "with LLVM 19" in run(BUILD + "/bin/dlcc", "--version")
+
+
 def by_wgmma(name, tile, **attrs):
     """Compiles NAME with the last variant of its product by wgmma, with this TILE, and runs it; the sums must be exact, and the work what
     the tree says. Returns the instructions."""
@@ -107,7 +111,8 @@ def by_wgmma(name, tile, **attrs):
         stats = calls(so, "--device", "cuda", "--atol=0", "--rtol=0", "--data", f"{DIR}/{name}", PTXSIM_SM=90, PTXSIM_SEED=seed, **attrs)
         kernel = next(k for k in stats["kernels"] if k["mma"])
         # stores of pieces that go through registers depend on branches
-        other = {what: (n, kernel[what]) for what, n in counted.items() if n != kernel[what] and ("async" in hold or not what.startswith("shared_store"))}
+        free = (() if "async" in hold else ("shared_store",)) + (("global_load",) if SPLITS_LOADS else ())
+        other = {what: (n, kernel[what]) for what, n in counted.items() if n != kernel[what] and not what.startswith(free)}
         assert not other, (other, tile)
     return counted["mma"]
 

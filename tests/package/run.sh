@@ -105,13 +105,14 @@ cpp_snippet() { # compiler and standard, what stands beside cpp
 wrapper() { # compiler, standard, options
 	$1 -std=$2 -O0 $3 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. -I"$root/runtime" "$here/wrapper.cpp" model.a words.a list.a -o wrapper $libs && ./wrapper
 }
-cpp_refuses() { # compiler, the text that the compiler must print, statement
+cpp_refuses() { # compiler and standard, the text that the compiler must print, statement
 	printf '#include "model.h"\n#include "dlrt.hpp"\nvoid f(dlrt::request &r, std::vector<float> &v) { %s; }\n' "$3" >refused.cpp
-	! $1 -std=c++17 -fno-exceptions -I. -I"$root/runtime" -c refused.cpp -o refused.o 2>refused.txt && grep -Fq "$2" refused.txt
+	! $1 -fno-exceptions -I. -I"$root/runtime" -c refused.cpp -o refused.o 2>refused.txt && grep -Fq "$2" refused.txt
 }
 cpp_refusals() { # compiler
-	cpp_refuses $1 "give the number of elements, too: dlrt::span<float>(pointer, n)" 'r.in(0) = dlrt::tensor(v.data(), {1, 64})' &&
-		cpp_refuses $1 "without exceptions: in(name, status)" 'r.in("x") = dlrt::tensor(v, {1, 64})'
+	cpp_refuses "$1 -std=c++17" "give the number of elements, too: dlrt::span<float>(pointer, n)" 'r.in(0) = dlrt::tensor(v.data(), {1, 64})' &&
+		cpp_refuses "$1 -std=c++17" "without exceptions: in(name, status)" 'r.in("x") = dlrt::tensor(v, {1, 64})' &&
+		cpp_refuses "$1 -std=c++14" "dlrt.hpp needs C++17" 'r.in(0) = {}'
 }
 cpp_compilers=$(command -v g++; for n in $(seq 40 -1 15); do command -v clang++-$n && break; done)
 way=0

@@ -45,7 +45,8 @@ struct TRITONBACKEND_Request {
 	bool cancelled;
 };
 
-static void *model_state, *instance_state;
+static Served *model_state;
+static Instance *instance_state;
 static const char *folder;
 static const dl_desc *desc; /* of the model, from the backend's state: its second member */
 static char config[1 << 16] = "{\"max_batch_size\":0,\"input\":[],\"output\":[],\"parameters\":{}}";
@@ -151,23 +152,23 @@ Error *TRITONBACKEND_ApiVersion(uint32_t *major, uint32_t *minor)
 static Message message;
 GIVES(TRITONBACKEND_, ModelConfig, Message *, &message, ServerModel *m, uint32_t version)
 GIVES(TRITONBACKEND_, ModelVersion, uint64_t, 1, ServerModel *m)
-GIVES(TRITONBACKEND_, ModelState, void *, model_state, ServerModel *m)
+GIVES(TRITONBACKEND_, ModelState, Served *, model_state, ServerModel *m)
 GIVES(TRITONBACKEND_, ModelAutoCompleteConfig, bool, true, ServerModel *m)
 GIVES(TRITONBACKEND_, ModelInstanceModel, ServerModel *, NULL, ServerInstance *i)
 GIVES(TRITONBACKEND_, ModelInstanceKind, int, 1, ServerInstance *i)
-GIVES(TRITONBACKEND_, ModelInstanceState, void *, instance_state, ServerInstance *i)
+GIVES(TRITONBACKEND_, ModelInstanceState, Instance *, instance_state, ServerInstance *i)
 GIVES(TRITONBACKEND_, RequestIsCancelled, bool, r->cancelled, Request *r)
 Error *TRITONBACKEND_ModelRepository(ServerModel *m, int *kind, const char **path)
 {
 	*path = folder;
 	return NULL;
 }
-Error *TRITONBACKEND_ModelSetState(ServerModel *m, void *state)
+Error *TRITONBACKEND_ModelSetState(ServerModel *m, Served *state)
 {
 	model_state = state;
 	return NULL;
 }
-Error *TRITONBACKEND_ModelInstanceSetState(ServerInstance *i, void *state)
+Error *TRITONBACKEND_ModelInstanceSetState(ServerInstance *i, Instance *state)
 {
 	instance_state = state;
 	return NULL;

@@ -60,42 +60,25 @@ bool session_fail(const Session *s, const char *what, int status)
 			  s->api->status_text(status), text);
 }
 
-/* The file of IS bytes has no symbol of a model. WHOLE: the least bytes of a complete one. dlopen would
- * crash on a truncated file, so it is refused here. */
-static bool no_model(const Session *s, uint64_t is, uint64_t whole)
-{
-	return is < whole ? diag_error(s->diag, (DiagLoc){.file = s->path},
-				       "cut off: it has %" PRIu64 " of %" PRIu64
-				       " bytes; copy or compile it again",
-				       is, whole)
-			  : bad(s, "not a compiled .so; make one: dlcc model.onnx -o model.so");
-}
-
 bool session_open(Session *s, Arena *a, Diag *d, const char *path)
 {
 	struct stat st;
 	const int fd = open_regular(path, &st);
-	uint64_t is = 0, whole = 0;
-	char *found = fd < 0 ? NULL : api_symbol(fd, &is, &whole);
-	const char *symbol = found ? arena_strdup(a, found) : NULL;
+	const char *why;
 	dl_get_api_fn get;
 	void *fn;
 
 	*s = (Session){.arena = a, .diag = d, .path = path};
-	free(found);
 	if (fd < 0)
 		return bad(s, open_error());
+	fn = api_open(fd, strchr(path, '/') ? path : arena_printf(a, "./%s", path), &s->library,
+		      &why);
 	close(fd);
-	if (!symbol)
-		return no_model(s, is, whole);
-	s->library = dlopen(strchr(path, '/') ? path : arena_printf(a, "./%s", path),
-			    RTLD_NOW | RTLD_LOCAL);
-	if (!s->library)
-		return bad(s,
-			   elf_machine(path) == elf_machine("/proc/self/exe")
-				   ? dlerror()
-				   : "made for another kind of machine; compile it for this one");
-	fn = dlsym(s->library, symbol);
+	if (!fn)
+		return bad(s, elf_machine(path) >= 0 &&
+					      elf_machine(path) != elf_machine("/proc/self/exe")
+				      ? "made for another kind of machine; compile it for this one"
+				      : why);
 	memcpy(&get, &fn, sizeof(get));
 	s->api = get(DL_ABI_VERSION);
 	if (!s->api)

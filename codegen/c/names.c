@@ -315,13 +315,15 @@ void fn_note_natural(Fn *f, const LNode *n)
 		vec_push(f->g->arena, &f->naturals, n->range.var);
 }
 
-/* Loads from inputs, all of whose elements have values. */
+/* Loads from inputs, and from temporaries in memory, whose elements need not have values yet. */
 static bool in_bounds(void *fn, const Expr *load)
 {
-	Kernel *k = ((Fn *)fn)->sched->kernel;
+	const Fn *f = fn;
+	Kernel *k = f->sched->kernel;
 	const Buf *b = load->load.buf;
 
-	return b->kind == BUF_IN && load->load.nidx == 1 &&
+	return (b->kind == BUF_IN || (b->kind == BUF_TEMP && local_index(f, b) < 0)) &&
+	       load->load.nidx == 1 &&
 	       ex_in_range(k->pool, load->load.idx[0], buf_numel(k->ctx, b));
 }
 

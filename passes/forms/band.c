@@ -232,11 +232,11 @@ bool band_is_rows(Kernel *k, int first, int last, const Band *b)
 
 bool band_good(Kernel *k, bool gpu)
 {
-	enum { FEW = 8, TINY = 4096 };
+	enum { FEW = 8, TINY = 4096, FEW_POINTS = 512 };
 	ARENA_LOCAL(a);
 	Dim *points, *work;
-	bool tiny = true, rows;
-	int64_t v;
+	bool tiny = true, few = true, rows;
+	int64_t v, lo, hi;
 	Band b;
 
 	band_of(k, a, &b);
@@ -246,7 +246,9 @@ bool band_good(Kernel *k, bool gpu)
 		return true;
 	for (int s = 0; s < k->stmts.n; s++) {
 		work = iters_points(k->ctx, k->stmts.at[s]->iter, k->stmts.at[s]->niters);
-		tiny = tiny && dim_is_const(work, &v) && v <= TINY;
+		dim_bounds(k->ctx, work, &lo, &hi);
+		tiny = tiny && hi <= TINY;
+		few = few && hi <= FEW_POINTS;
 	}
-	return tiny && b.n > 0;
+	return (tiny && b.n > 0) || (few && !gpu);
 }

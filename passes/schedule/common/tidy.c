@@ -98,6 +98,44 @@ static void tidy(Tidy *t, LNode **at)
 	}
 }
 
+/* ---- Stages of one iteration ---- */
+
+/* Whether stage B can follow A in one stage: at most one of them has arrays on the stack, which
+ * together would exceed the limit of a stage. */
+static bool can_join(const Stage *a, const Stage *b)
+{
+	return dim_equals(a->extent, 1) && dim_equals(b->extent, 1) &&
+	       (!a->cpu.stack || !b->cpu.stack);
+}
+
+/* Appends the body of NEXT to that of ST. */
+static void append_body(Schedule *s, Stage *st, Stage *next)
+{
+	LBuild b = {.sched = s, .k = s->kernel, .p = s->kernel->pool, .arena = s->kernel->arena};
+	Ctx *c = s->kernel->ctx;
+
+	b.tail = &st->body;
+	while (*b.tail)
+		b.tail = &(*b.tail)->next;
+	b.stmt = next->body ? next->body->point.stmt : -1;
+	l_let(&b, next->var, ex_iter(b.p, st->var));
+	*b.tail = next->body;
+	st->cpu.stack += next->cpu.stack;
+	st->scratch = dim_max(c, st->scratch, next->scratch);
+}
+
+void l_join(Schedule *s)
+{
+	int n = 0;
+
+	for (int i = 0; i < s->stages.n; i++)
+		if (n && can_join(s->stages.at[n - 1], s->stages.at[i]))
+			append_body(s, s->stages.at[n - 1], s->stages.at[i]);
+		else
+			s->stages.at[n++] = s->stages.at[i];
+	s->stages.n = n;
+}
+
 /* ---- All of it ---- */
 
 void l_tidy(Schedule *s)

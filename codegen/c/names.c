@@ -181,6 +181,12 @@ bool fn_writes(const LNode *n, const Buf *b)
 	return false;
 }
 
+/* Whether B is an operand, or a temporary of the kernel in memory, that may be read at any time. */
+static bool is_memory(const Fn *f, const Buf *b)
+{
+	return b->kind == BUF_IN || (b->kind == BUF_TEMP && local_index(f, b) < 0);
+}
+
 /* B has one element, which the function does not change: a scale, a zero point. The compiler
  * would load it again after each store of a byte, which may change anything. */
 static bool is_value(const Fn *f, const Buf *b)
@@ -190,7 +196,7 @@ static bool is_value(const Fn *f, const Buf *b)
 	for (int i = 0; i < b->rank; i++)
 		if (!dim_is_const(b->dims[i], &n) || n != 1)
 			return false;
-	return b->kind == BUF_IN && !b->data && b->dtype != DT_STR && !fn_writes(f->stage->body, b);
+	return is_memory(f, b) && !b->data && b->dtype != DT_STR && !fn_writes(f->stage->body, b);
 }
 
 const char *fn_value(Fn *f, const Buf *b)
@@ -322,8 +328,7 @@ static bool in_bounds(void *fn, const Expr *load)
 	Kernel *k = f->sched->kernel;
 	const Buf *b = load->load.buf;
 
-	return (b->kind == BUF_IN || (b->kind == BUF_TEMP && local_index(f, b) < 0)) &&
-	       load->load.nidx == 1 &&
+	return is_memory(f, b) && load->load.nidx == 1 &&
 	       ex_in_range(k->pool, load->load.idx[0], buf_numel(k->ctx, b));
 }
 

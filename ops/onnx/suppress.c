@@ -109,6 +109,16 @@ static Value *any_of(Infer *in, Node *n, Value *v)
 	return expand_cast(in, n, v, DT_BOOL);
 }
 
+/* The type of numbers of boxes, of which there are at most BOXES: i32 where they fit, since vectors
+ * have twice as many of them. */
+static DType box_type(Ctx *c, Dim *boxes)
+{
+	int64_t lo, hi;
+
+	dim_bounds(c, boxes, &lo, &hi);
+	return hi <= INT32_MAX ? DT_I32 : DT_I64;
+}
+
 /* Takes the candidates by their SCORES, the best first. Each class has COUNT of them, at most
  * CANDIDATES. */
 static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *candidates)
@@ -117,7 +127,8 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	Ctx *c = in->ctx;
 	Dim *asked = node_in(n, 2) ? infer_single(in, n, 2) : dim_const(c, 0), *most, *dims[4];
 	Value *init[CARRIED], *next[CARRIED], *last[CARRIED], *best, *index, *box, *keep, *here;
-	Value *zero = expand_scalar(in, n, DT_I64, 0), *one = expand_scalar(in, n, DT_I64, 1);
+	Value *one = expand_scalar(in, n, DT_I64, 1), *zero;
+	const DType type = box_type(c, scores->type->dims[2]);
 	SortBlocks blocks;
 	LoopBuild l;
 
@@ -127,6 +138,7 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	most = dim_max(c, dim_const(c, 0), dim_min(c, asked, candidates));
 	memcpy(dims, scores->type->dims, 2 * sizeof *dims);
 	init[KEYS] = blocks.best;
+	zero = expand_scalar(in, n, type, 0);
 	dims[2] = dims[3] = dim_const(c, 1);
 	init[COUNT] = EXPAND(in, n, Expand, zero, expand_sizes(in, n, dims, 4));
 	dims[3] = most;
@@ -137,7 +149,9 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	count = expand_unsqueeze(in, n, count, 3);
 	l = loop_open(in, n, candidates, init, CARRIED);
 	keep = EXPAND(
-		in, n, And, EXPAND(in, n, Less, l.carried[COUNT], expand_size(in, n, most)),
+		in, n, And,
+		EXPAND(in, n, Less, expand_cast(in, n, l.carried[COUNT], DT_I64),
+		       expand_size(in, n, most)),
 		EXPAND(in, n, Less, expand_dims(in, n, DT_I64, &l.iteration, 1, true), count));
 	while_any(&l, keep);
 	best = sort_blocks_take(in, n, &blocks, l.carried[KEYS], &next[KEYS]);
@@ -147,19 +161,21 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	box = expand_node_ints(in, n, OP_GatherND, (Value *[]){node_in(n, 0), index}, 2,
 			       "batch_dims", 1);
 	box = corners(in, n, expand_unsqueeze(in, n, box, 3));
-	here = expand_range(in, n, most);
+	here = expand_cast(in, n, expand_range(in, n, most), type);
 	keep = EXPAND(in, n, And, keep,
 		      EXPAND(in, n, Not,
 			     any_of(in, n,
 				    EXPAND(in, n, And, overlaps(in, n, box, l.carried[BOXES]),
 					   EXPAND(in, n, Less, here, l.carried[COUNT])))));
 	here = EXPAND(in, n, And, EXPAND(in, n, Equal, here, l.carried[COUNT]), keep);
-	next[COUNT] = EXPAND(in, n, Add, l.carried[COUNT], expand_cast(in, n, keep, DT_I64));
-	next[INDEX] = EXPAND(in, n, Where, here, expand_unsqueeze(in, n, index, 3),
+	next[COUNT] = EXPAND(in, n, Add, l.carried[COUNT], expand_cast(in, n, keep, type));
+	next[INDEX] = EXPAND(in, n, Where, here,
+			     expand_cast(in, n, expand_unsqueeze(in, n, index, 3), type),
 			     l.carried[INDEX]);
 	next[BOXES] = EXPAND(in, n, Where, here, box, l.carried[BOXES]);
 	loop_close(&l, next, NULL, 0, NULL, candidates, last, NULL);
-	return (KeptBoxes){last[COUNT], last[INDEX]};
+	return (KeptBoxes){expand_cast(in, n, last[COUNT], DT_I64),
+			   expand_cast(in, n, last[INDEX], DT_I64)};
 }
 
 /* Element K of the rows of AT, [3, selected]. */

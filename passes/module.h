@@ -93,6 +93,7 @@ typedef struct Module {
 	int ntargets;                      /* all of them are CPUs, or all are GPUs */
 	/* for GPUs: the CPU for which host code is compiled, which any host can run */
 	const Target *host;
+	int64_t image; /* conv3x3.c: what unknown sizes of images are assumed to be; 0: not known yet */
 	struct Form **form; /* set by `forms`, by Node.id (passes/forms/form.h); null: not known */
 	int nforms;         /* entries of it */
 	/* Set by `decide`. By target, then by Node.id; null if the node is not a kernel, or one

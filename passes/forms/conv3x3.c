@@ -36,8 +36,11 @@ enum {
 	 * so many vectors, as the vectors have no masks: groups of 20, 28 and 36 channels took
 	 * 1.38, 1.23 and 1.00 of the direct time on AVX2, and 0.73, 0.60 and 0.56 on AVX-512. */
 	WINOGRAD_REST = 3,
-	/* Assumed rows and columns of images of unknown size. */
-	WINOGRAD_IMAGE = 64
+	/* Assumed rows and columns of images of unknown size; of the smallest images, if those of
+	 * the model are so many times as large. */
+	WINOGRAD_IMAGE = 64,
+	WINOGRAD_LEAST_IMAGE = 8,
+	WINOGRAD_MOST_IMAGE = 1024
 };
 
 /* ---- Recognition ---- */
@@ -313,6 +316,48 @@ static double estimate(const Dim *d, const int64_t *sym)
 	return dim_eval(d, sym, &v) && v > 0 ? (double)v : 1;
 }
 
+/* By how much the model divides the size of an image, at most, for a convolution: by 32, for example.
+ * A size that is bounded says nothing. */
+static double deepest(Module *m)
+{
+	enum { SMALL = 1 << 19, LARGE = 1 << 20 };
+	const int64_t *small = syms_sample(m->ctx, m->arena, SMALL),
+		      *large = syms_sample(m->ctx, m->arena, LARGE);
+	double most = 1;
+	Contraction ct;
+
+	for (Node *n = m->graph->first; n; n = n->next) {
+		Kernel *k = node_kernel(n);
+
+		if (!k || !k->stmts.n || !stmt_contraction(k, k->stmts.at[0], &ct) || ct.nk < 3)
+			continue;
+		for (int i = 0; i < ct.nm + ct.nn; i++) {
+			const Dim *d = (i < ct.nm ? ct.m[i] : ct.n[i - ct.nm])->extent;
+			const double more = estimate(d, large) - estimate(d, small);
+
+			if (more >= 1)
+				most = fmax(most, (LARGE - SMALL) / more);
+		}
+	}
+	return most;
+}
+
+/* The size that stands for each symbol in the sizes of images. Detectors divide images of a thousand
+ * pixels by up to 128, and a diffusion network images of 64 by 8: with 64 for both, the
+ * convolutions of retinanet counted as 8 rows, where there are 100. */
+static int64_t image_size(Module *m)
+{
+	double size;
+
+	if (m->image)
+		return m->image;
+	size = WINOGRAD_LEAST_IMAGE * deepest(m);
+	m->image = size < WINOGRAD_IMAGE        ? WINOGRAD_IMAGE
+		   : size > WINOGRAD_MOST_IMAGE ? WINOGRAD_MOST_IMAGE
+						: (int64_t)size;
+	return m->image;
+}
+
 /* The sizes of a convolution: groups, channels of a group, images, and the result's rows and
  * columns. */
 typedef struct ConvSizes {
@@ -323,7 +368,7 @@ static ConvSizes sizes_of(Module *m, const Conv3x3 *c)
 {
 	/* Batches often have one image, while images are rarely small. */
 	const int64_t *one = syms_sample(m->ctx, m->arena, 1),
-		      *image = syms_sample(m->ctx, m->arena, WINOGRAD_IMAGE);
+		      *image = syms_sample(m->ctx, m->arena, image_size(m));
 	ConvSizes s = {.groups = 1,
 		       .c = estimate(c->c->extent, one),
 		       .o = estimate(c->o->extent, one),

@@ -299,6 +299,17 @@ static bool is_most(const Expr *lo, const Expr *hi, const Expr *from, const Expr
 	return 2 * (to->i - from->i) >= hi->i - lo->i;
 }
 
+/* VAL has a load with a bounded index, which would be gathered along the loop of M, though it may be
+ * contiguous for a range of it. */
+static bool gathers_bounded(const MapRange *m, Expr *val)
+{
+	EX_EACH_LOAD (e, val)
+		if (e->load.nidx && expr_has_iter(e, m->it) && count_wrapped(e) &&
+		    !is_contiguous(m, e->load.idx[0]))
+			return true;
+	return false;
+}
+
 static void emit_loop(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
 {
 	LBuild *b = m->r->b;
@@ -332,7 +343,8 @@ static void emit_range(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
 	}
 	padded = map_parts(m, val, ends_at_padded);
 	if (padded.all.n && !guard_to_range(m->r->k, padded.guard, m->it, &from, &to) &&
-	    is_most(lo, hi, from, to, !padded.otherwise)) {
+	    is_most(lo, hi, from, to,
+		    !padded.otherwise || gathers_bounded(m, padded.by.at[0]))) {
 		Expr *inside = with_parts(&padded, val), *outside = val;
 		const bool begins = from == lo, ends = to == hi;
 

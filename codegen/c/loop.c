@@ -534,8 +534,10 @@ static bool is_of_sample(const Quotients *q, Expr *e)
 /* Whether E is an element that all iterations read, and none writes. */
 static bool is_same_element(const Quotients *q, Expr *e)
 {
-	if (e->kind != EX_LOAD || fn_is_value(q->f, e->load.buf) || !e->load.nidx || expr_has_iter(e, q->loop->range.var) ||
-	    expr_has_load(e->load.idx[0]) || !q->f->cb.in_bounds(q->f, e))
+	if (e->kind != EX_LOAD || fn_is_value(q->f, e->load.buf) ||
+	    fn_is_scalar(q->f, e->load.buf) || !e->load.nidx ||
+	    expr_has_iter(e, q->loop->range.var) || expr_has_load(e->load.idx[0]) ||
+	    !q->f->cb.in_bounds(q->f, e))
 		return false;
 	for (const LNode *s = q->loop->body; s; s = s->next)
 		for (int i = 0; i < s->store.nout; i++)
@@ -575,7 +577,7 @@ static void name_quotients(Quotients *q, Expr *e)
 	fn_texts(f, &e, 1, &t);
 	vec_push(f->g->arena, &f->quotients,
 		 ((CExprNamed){e, fn_name(f, NEW(f->g->arena, char),
-					  is_quotient(q, e)  ? "quotient"
+					  is_quotient(q, e)    ? "quotient"
 					  : e->kind == EX_LOAD ? "element"
 							       : "of_sample")}));
 	fn_tabs(f);

@@ -164,7 +164,7 @@ bool c_converts(DType t)
 	return !c_memory_type(t) || dtype_is_half(t);
 }
 
-static bool is_scalar(Fn *f, const Buf *b)
+bool fn_is_scalar(const Fn *f, const Buf *b)
 {
 	int i = local_index(f, b);
 
@@ -220,7 +220,7 @@ static void print_load(void *arg, StrBuf *b, const Expr *load, const char *at)
 	Fn *f = arg;
 
 	fn_buf(f, (Buf *)buf);
-	if (!is_scalar(f, buf) && fn_is_value(f, buf) &&
+	if (!fn_is_scalar(f, buf) && fn_is_value(f, buf) &&
 	    !(load->load.nidx && expr_can_fault(load->load.idx[0])))
 		print_value(f, b, buf);
 	else
@@ -231,7 +231,7 @@ void fn_load(Fn *f, StrBuf *b, const Buf *buf, const char *at)
 {
 	const char *name = fn_buf(f, (Buf *)buf);
 
-	if (is_scalar(f, buf))
+	if (fn_is_scalar(f, buf))
 		strbuf_puts(b, name);
 	else if (c_converts(buf->dtype))
 		strbuf_printf(b, "dl_load_%s(%s, %s)", dtype_info[buf->dtype].name, name, at);
@@ -247,7 +247,7 @@ void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val)
 {
 	const char *name = fn_buf(f, buf);
 
-	if (is_scalar(f, buf))
+	if (fn_is_scalar(f, buf))
 		strbuf_printf(b, "%s = %s;\n", name, val);
 	else if (c_converts(buf->dtype))
 		strbuf_printf(b, "dl_store_%s(%s, %s, %s);\n", dtype_info[buf->dtype].name, name,
@@ -319,14 +319,14 @@ void fn_note_natural(Fn *f, const LNode *n)
 		vec_push(f->g->arena, &f->naturals, n->range.var);
 }
 
-/* Loads from inputs, and from temporaries in memory, whose elements need not have values yet. */
+/* Loads from inputs and temporaries. An element of a temporary need not have a value yet. */
 static bool in_bounds(void *fn, const Expr *load)
 {
 	const Fn *f = fn;
 	Kernel *k = f->sched->kernel;
 	const Buf *b = load->load.buf;
 
-	return is_memory(f, b) && load->load.nidx == 1 &&
+	return b->kind != BUF_OUT && load->load.nidx == 1 &&
 	       ex_in_range(k->pool, load->load.idx[0], buf_numel(k->ctx, b));
 }
 

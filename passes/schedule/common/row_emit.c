@@ -343,8 +343,7 @@ static void emit_range(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
 	}
 	padded = map_parts(m, val, ends_at_padded);
 	if (padded.all.n && !guard_to_range(m->r->k, padded.guard, m->it, &from, &to) &&
-	    is_most(lo, hi, from, to,
-		    !padded.otherwise || gathers_bounded(m, padded.by.at[0]))) {
+	    is_most(lo, hi, from, to, !padded.otherwise || gathers_bounded(m, padded.by.at[0]))) {
 		Expr *inside = with_parts(&padded, val), *outside = val;
 		const bool begins = from == lo, ends = to == hi;
 
@@ -501,11 +500,12 @@ static void emit_map(Row *r, Stmt *s)
 		val = index_before(&m, val);
 		m.at = index_before(&m, m.at);
 	}
-	m.kind = r->unrolled                                                     ? LOOP_UNROLL
+	m.kind = r->unrolled ? LOOP_UNROLL
 		 : (s->ordered && !differ_along_loop(&m, val)) || expr_can_fault(val) ||
-				   row_packed(s)                                 ? LOOP_SERIAL
-		 : r->vec >= 0 && l_short(r->rep[r->vec]->extent)     ? LOOP_SHORT
-								      : LOOP_VECTOR;
+				 row_packed(s)
+			 ? LOOP_SERIAL
+		 : r->vec >= 0 && l_short(r->rep[r->vec]->extent) ? LOOP_SHORT
+								  : LOOP_VECTOR;
 	if (m.it)
 		m.guard = guard_to_range(r->k, m.guard, m.it, &lo, &hi);
 	emit_range(&m, val, lo, hi);

@@ -265,11 +265,11 @@ Row row_open_stage(LBuild *b, const RowPlan *plan)
 		if (st->group[i].role == ITER_PARALLEL)
 			split[nsplit++] = r.rep[st->group[i].of[st->group[i].n - 1]];
 	if (r.tile >= 0)
-		split[nsplit++] = tiles = l_iter(
-			b, "tile", blocks_in(c, r.rep[r.tile]->extent, st->tile));
+		split[nsplit++] = tiles = l_iter(b, "tile",
+						 blocks_in(c, r.rep[r.tile]->extent, st->tile));
 	if (r.vec >= 0)
-		split[nsplit++] = blocks = l_iter(
-			b, "block", blocks_in(c, r.rep[r.vec]->extent, r.block));
+		split[nsplit++] = blocks = l_iter(b, "block",
+						  blocks_in(c, r.rep[r.vec]->extent, r.block));
 	l_stage(b, plan->strategy, iters_points(c, split, nsplit));
 	l_grain(b, plan->grain, points(&r));
 	l_split(b, split, nsplit, ex_iter(b->p, b->stage->var));

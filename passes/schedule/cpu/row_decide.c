@@ -156,7 +156,7 @@ static void choose_loops(const Target *t, LBuild *b, const RowPlan *plan)
 		st->tile = tile_size(plan->band->iter[r.tile]);
 	if (r.vec >= 0)
 		st->block = transposes >= 0 ? TRANSPOSE_BLOCK
-			    : r.tile >= 0 ? equal_block(t, plan->band->iter[r.vec], STENCIL_BLOCK)
+			    : r.tile >= 0   ? equal_block(t, plan->band->iter[r.vec], STENCIL_BLOCK)
 			    : map           ? MAP_BLOCK
 					    : row_block(t, b, plan);
 }

@@ -116,6 +116,8 @@ TOGETHER = {
             ("split pads", "i, j = Split<axis = 0, num_outputs = 2>(p) o = Concat<axis = 0>(j, i) c = Pad(b, o)", {"p": ints(0, 0, 1, 1, 0, 0, 0, 0)}))},
     "1x1, depthwise 160": ("g (float[1, 16, 160, 160] x) => (float[1, 96, 160, 160] y) { a = Conv(x, v) b = Relu(a) y = Conv<group = 96, pads = [1, 1, 1, 1]>(b, w) }",
                            {"v": real(96, 16, 1, 1), "w": real(96, 1, 3, 3)}),
+    "1x1, depthwise 64 to 128": ("g (float[1, 32, 56, 56] x) => (float[1, 32, 56, 56] y) { a = Conv(x, v) b = Conv<group = 64, pads = [1, 1, 1, 1]>(a, w) y = Conv(b, u) }",
+                                 {"v": real(64, 32, 1, 1), "w": real(128, 1, 3, 3), "u": real(32, 128, 1, 1)}),
     **{f"dilated {d} at {s}": (
         f"g (float[1, 32, {s}, {s}] x) => (float[1, 32, {s}, {s}] y) {{ a = Conv(x, v) b = Conv<pads = [{d}, {d}, {d}, {d}], dilations = [{d}, {d}]>(a, w) y = Conv(b, u) }}",
         {"v": real(64, 32, 1, 1), "w": real(64, 64, 3, 3), "u": real(32, 64, 1, 1)}) for d, s in ((6, 32), (24, 32), (12, 12))},

@@ -36,7 +36,7 @@ void rt_job_run(dl_context *c, Job *job)
 
 	rt_job_cut(job, c->threads);
 	if (job->parts == 1)
-		rt_job_part(job, 0);
+		job->fn(job->k, 0, job->n, job->scratch);
 	else if (m->opt.executor)
 		m->opt.executor(m->opt.user, job->parts, task, job);
 	else

@@ -151,9 +151,11 @@ static void run_range(const Job *job, int64_t begin, int64_t end, int64_t t)
 
 void rt_job_cut(Job *job, int32_t threads)
 {
-	const int64_t parts = job->n / job->grain;
+	int64_t parts = 1;
 
-	job->parts = parts < 1 ? 1 : parts < threads ? (int32_t)parts : threads;
+	if (threads > 1 && job->n / 2 >= job->grain)
+		parts = job->n / job->grain;
+	job->parts = parts < threads ? (int32_t)parts : threads;
 }
 
 void rt_job_part(const Job *job, int32_t i)

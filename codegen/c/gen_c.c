@@ -110,6 +110,7 @@ static CFunc *intern_func(GenC *g, Fn *f, const char *text)
 	fn->key = key;
 	fn->hash = h;
 	fn->faults = f->faults;
+	fn->tile = g->last_tile;
 	vec_push(g->arena, &g->funcs, fn);
 	return fn;
 }
@@ -123,6 +124,7 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 	for (int i = 0; i < g->done.n; i++)
 		if (g->done.at[i].stage == st)
 			return g->done.at[i].c;
+	g->last_tile = -1;
 	f.cb = fn_leaves(&f);
 	f.runs = fn_tile_with_runs(st->body);
 	vec_push(g->arena, &f.naturals, st->var);
@@ -163,16 +165,25 @@ GenC *gen_c_new(Ctx *c, Arena *a, const Target *t, const char *prefix)
 	return g;
 }
 
+/* What compiling FN costs, in letters. */
+static size_t cost(const CFunc *fn)
+{
+	return strlen(fn->text) + 200;
+}
+
 void gen_c_split(GenC *g, int nfiles)
 {
 	size_t total = 0, sum = 0;
 
-	for (int i = 0; i < g->funcs.n; i++)
-		total += strlen(g->funcs.at[i]->text) + 200;
-	for (int i = 0; i < g->funcs.n; i++) {
-		g->funcs.at[i]->file = (int)(sum * (size_t)nfiles / (total + 1));
-		sum += strlen(g->funcs.at[i]->text) + 200;
-	}
+	VEC_EACH (fn, &g->funcs)
+		total += cost(fn);
+	for (int tile = -1; tile < g->tiles.n; tile++)
+		VEC_EACH (fn, &g->funcs) {
+			if (fn->tile != tile)
+				continue;
+			fn->file = (int)(sum * (size_t)nfiles / (total + 1));
+			sum += cost(fn);
+		}
 }
 
 void gen_c_prelude(GenC *g, StrBuf *b)

@@ -21,6 +21,7 @@ typedef struct CFunc {
 	uint64_t hash;      /* of the key */
 	bool faults;        /* it may report an index out of range at dim[ndim] */
 	int file;           /* number of the C file that holds it */
+	int tile;           /* the last of GenC.tiles that it calls; -1: none */
 	const Locs *locs;   /* every ONNX node it serves */
 } CFunc;
 
@@ -64,6 +65,7 @@ typedef struct GenC {
 	VEC(CFunc *) funcs;
 	FuncUses used_funcs;
 	VEC(const char *) tiles; /* keys of the micro-kernels in use */
+	int last_tile;           /* the one that the current function called last; -1: none */
 	VEC(Tile) tile;
 	bool trims[CT_COUNT]; /* types of the weights that c_tile_trim searches */
 	bool squares;         /* a tile calls c_tile_squares */

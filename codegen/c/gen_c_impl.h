@@ -52,6 +52,11 @@ bool fn_natural(void *fn, const Expr *e);
 void fn_load(Fn *f, StrBuf *b, const Buf *buf, const char *at);
 /* The name of the variable that has the element of B, one of f->values. */
 const char *fn_value(Fn *f, const Buf *b);
+/* B has one element, which the function does not change: a scale, a zero point. The compiler
+ * would load it again after each store of a byte, which may change anything. */
+bool fn_is_value(const Fn *f, const Buf *b);
+/* B is a local of one element, a variable. */
+bool fn_is_scalar(const Fn *f, const Buf *b);
 /* The first tile in N and its siblings that reads A in segments; null if there is none. */
 const Tile *fn_tile_with_runs(const LNode *n);
 /* Whether N or a sibling of it writes to B. */

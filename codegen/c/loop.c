@@ -249,6 +249,20 @@ static bool is_paired(const Fn *f, const LNode *n)
 	       trips % (2 * lanes) == 0 && is_straight(n) && calls_function(n);
 }
 
+/* The body of N has a loop that is unrolled, for the taps of a stencil, and no other loop: it is
+ * long. */
+static bool is_long(const LNode *n)
+{
+	bool unrolls = false;
+
+	for (const LNode *s = n->body; s; s = s->next) {
+		if (s->kind == LN_LOOP && s->loop.kind != LOOP_UNROLL)
+			return false;
+		unrolls = unrolls || s->kind == LN_LOOP;
+	}
+	return unrolls;
+}
+
 /* A vector loop that clang must not unroll. If it has few whole vectors, clang would unroll it
  * before it vectorises, and then find no vectors (16 or 32 channels), or after that, to long code
  * whose locals no longer fit into registers. Longer loops, and those of unknown length, have
@@ -265,7 +279,7 @@ static bool is_rolled(const Fn *f, const LNode *n)
 	if ((n->loop.kind != LOOP_VECTOR && n->loop.kind != LOOP_SHORT) ||
 	    (fixed && trips < lanes / 2))
 		return false;
-	return is_straight(n) && !calls_function(n);
+	return (is_straight(n) && !calls_function(n)) || is_long(n);
 }
 
 /* N stores elements that it loads with a stride: with a mask, each element would be loaded
@@ -517,6 +531,21 @@ static bool is_of_sample(const Quotients *q, Expr *e)
 	return true;
 }
 
+/* Whether E is an element that all iterations read, and none writes. */
+static bool is_same_element(const Quotients *q, Expr *e)
+{
+	if (e->kind != EX_LOAD || fn_is_value(q->f, e->load.buf) ||
+	    fn_is_scalar(q->f, e->load.buf) || !e->load.nidx ||
+	    expr_has_iter(e, q->loop->range.var) || expr_has_load(e->load.idx[0]) ||
+	    !q->f->cb.in_bounds(q->f, e))
+		return false;
+	for (const LNode *s = q->loop->body; s; s = s->next)
+		for (int i = 0; i < s->store.nout; i++)
+			if (s->store.buf[i] == e->load.buf)
+				return false;
+	return true;
+}
+
 static bool has_sample(Expr *e)
 {
 	EX_EACH (x, e)
@@ -525,8 +554,8 @@ static bool has_sample(Expr *e)
 	return false;
 }
 
-/* Names the quotients and remainders in E that are the same in all iterations, and what is the same
- * of samples. */
+/* Names the quotients, remainders and elements in E that are the same in all iterations, and what is
+ * the same of samples. */
 static void name_quotients(Quotients *q, Expr *e)
 {
 	Fn *f = q->f;
@@ -540,7 +569,7 @@ static void name_quotients(Quotients *q, Expr *e)
 	for (int i = 0; i < f->quotients.n; i++)
 		if (f->quotients.at[i].e == e)
 			return;
-	if (!is_quotient(q, e) && !(q->samples && is_of_sample(q, e))) {
+	if (!is_quotient(q, e) && !is_same_element(q, e) && !(q->samples && is_of_sample(q, e))) {
 		for (int i = 0; i < n; i++)
 			name_quotients(q, of[i]);
 		return;
@@ -548,7 +577,9 @@ static void name_quotients(Quotients *q, Expr *e)
 	fn_texts(f, &e, 1, &t);
 	vec_push(f->g->arena, &f->quotients,
 		 ((CExprNamed){e, fn_name(f, NEW(f->g->arena, char),
-					  is_quotient(q, e) ? "quotient" : "of_sample")}));
+					  is_quotient(q, e)    ? "quotient"
+					  : e->kind == EX_LOAD ? "element"
+							       : "of_sample")}));
 	fn_tabs(f);
 	strbuf_printf(&f->body, "const %s %s = %s;\n", c_type(e->ct),
 		      f->quotients.at[f->quotients.n - 1].name, strbuf_str(&t));
@@ -568,8 +599,8 @@ static bool has_only_stores(const LNode *n)
  * iteration. So the invariant divisions of N, a loop over stores that is not serial, are computed
  * before it; those of ir/expr/scalar.h never trap. Divisions by a constant are left: compilers
  * multiply instead. Nor do they hoist loads, since a store of the loop might write to the same
- * memory; samples whose places are the same for all channels are contiguous only if these are
- * hoisted. */
+ * memory; elements are loaded once, and samples whose places are the same for all channels are
+ * contiguous only if these are hoisted. */
 static void print_quotients(Fn *f, const LNode *n)
 {
 	Arena *tmp;

@@ -164,7 +164,7 @@ bool c_converts(DType t)
 	return !c_memory_type(t) || dtype_is_half(t);
 }
 
-static bool is_scalar(Fn *f, const Buf *b)
+bool fn_is_scalar(const Fn *f, const Buf *b)
 {
 	int i = local_index(f, b);
 
@@ -181,16 +181,20 @@ bool fn_writes(const LNode *n, const Buf *b)
 	return false;
 }
 
-/* B has one element, which the function does not change: a scale, a zero point. The compiler
- * would load it again after each store of a byte, which may change anything. */
-static bool is_value(const Fn *f, const Buf *b)
+/* Whether B is an operand, or a temporary of the kernel in memory, that may be read at any time. */
+static bool is_memory(const Fn *f, const Buf *b)
+{
+	return b->kind == BUF_IN || (b->kind == BUF_TEMP && local_index(f, b) < 0);
+}
+
+bool fn_is_value(const Fn *f, const Buf *b)
 {
 	int64_t n;
 
 	for (int i = 0; i < b->rank; i++)
 		if (!dim_is_const(b->dims[i], &n) || n != 1)
 			return false;
-	return b->kind == BUF_IN && !b->data && b->dtype != DT_STR && !fn_writes(f->stage->body, b);
+	return is_memory(f, b) && !b->data && b->dtype != DT_STR && !fn_writes(f->stage->body, b);
 }
 
 const char *fn_value(Fn *f, const Buf *b)
@@ -216,7 +220,7 @@ static void print_load(void *arg, StrBuf *b, const Expr *load, const char *at)
 	Fn *f = arg;
 
 	fn_buf(f, (Buf *)buf);
-	if (!is_scalar(f, buf) && is_value(f, buf) &&
+	if (!fn_is_scalar(f, buf) && fn_is_value(f, buf) &&
 	    !(load->load.nidx && expr_can_fault(load->load.idx[0])))
 		print_value(f, b, buf);
 	else
@@ -227,7 +231,7 @@ void fn_load(Fn *f, StrBuf *b, const Buf *buf, const char *at)
 {
 	const char *name = fn_buf(f, (Buf *)buf);
 
-	if (is_scalar(f, buf))
+	if (fn_is_scalar(f, buf))
 		strbuf_puts(b, name);
 	else if (c_converts(buf->dtype))
 		strbuf_printf(b, "dl_load_%s(%s, %s)", dtype_info[buf->dtype].name, name, at);
@@ -243,7 +247,7 @@ void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val)
 {
 	const char *name = fn_buf(f, buf);
 
-	if (is_scalar(f, buf))
+	if (fn_is_scalar(f, buf))
 		strbuf_printf(b, "%s = %s;\n", name, val);
 	else if (c_converts(buf->dtype))
 		strbuf_printf(b, "dl_store_%s(%s, %s, %s);\n", dtype_info[buf->dtype].name, name,
@@ -315,13 +319,14 @@ void fn_note_natural(Fn *f, const LNode *n)
 		vec_push(f->g->arena, &f->naturals, n->range.var);
 }
 
-/* Loads from inputs, all of whose elements have values. */
+/* Loads from inputs and temporaries. An element of a temporary need not have a value yet. */
 static bool in_bounds(void *fn, const Expr *load)
 {
-	Kernel *k = ((Fn *)fn)->sched->kernel;
+	const Fn *f = fn;
+	Kernel *k = f->sched->kernel;
 	const Buf *b = load->load.buf;
 
-	return b->kind == BUF_IN && load->load.nidx == 1 &&
+	return b->kind != BUF_OUT && load->load.nidx == 1 &&
 	       ex_in_range(k->pool, load->load.idx[0], buf_numel(k->ctx, b));
 }
 

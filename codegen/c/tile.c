@@ -129,7 +129,8 @@ const char *c_tile_use(GenC *g, const Tile *t)
 
 	for (int i = 0; i < g->tiles.n; i++)
 		if (!strcmp(g->tiles.at[i], key))
-			return g->tiles.at[i];
+			return g->tiles.at[g->last_tile = i];
+	g->last_tile = g->tiles.n;
 	vec_push(g->arena, &g->tiles, key);
 	vec_push(g->arena, &g->tile, *t);
 	return key;

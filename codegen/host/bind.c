@@ -110,14 +110,7 @@ static bool is_wide(const Dim *d)
 	return false;
 }
 
-const char *host_dim(Host *h, Dim *d)
-{
-	return !dim_as_sym(d) && is_wide(d)
-		       ? arena_printf(h->m->arena, "dl_narrow(%s)", wide_text(h, d))
-		       : checked_text(h, d);
-}
-
-const char *host_argument(Host *h, Dim *d)
+static const char *argument_text(Host *h, Dim *d)
 {
 	StrBuf b = {0};
 
@@ -125,6 +118,78 @@ const char *host_argument(Host *h, Dim *d)
 		return arena_printf(h->m->arena, "(int64_t)(%s)", wide_text(h, d));
 	dim_print_c(&b, d, host_sym, h);
 	return text_of(h, &b);
+}
+
+static const char *size_text(Host *h, Dim *d)
+{
+	return !dim_as_sym(d) && is_wide(d)
+		       ? arena_printf(h->m->arena, "dl_narrow(%s)", wide_text(h, d))
+		       : checked_text(h, d);
+}
+
+/* ---- Sizes that loops do not change ---- */
+
+static bool known_before(Host *h, const LoopSizes *l, const Dim *d)
+{
+	bool *now = h->known, known;
+
+	h->known = l->known;
+	known = host_dim_known(h, d);
+	h->known = now;
+	return known;
+}
+
+/* The variable for D, as an argument if WRAPS, that is computed before the innermost loop; null:
+ * the loop changes D, or D needs no arithmetic. */
+static const char *before_loop(Host *h, Dim *d, bool wraps)
+{
+	LoopSizes *l = h->loop;
+	const Sym *s = dim_as_sym(d);
+	const char *name;
+
+	if (!l || dim_is_const(d, NULL) || (s && !s->inlined))
+		return NULL;
+	VEC_EACH_AT (x, &l->sizes)
+		if (x->dim == d && x->wraps == wraps)
+			return x->name;
+	if (!known_before(h, l, d))
+		return NULL;
+	name = arena_printf(h->m->arena, "size_%d", h->nloop_sizes++);
+	vec_push(h->m->arena, &l->sizes, ((LoopSize){d, wraps, name}));
+	return name;
+}
+
+void host_open_loop(Host *h, LoopSizes *l)
+{
+	const size_t n = (size_t)sym_count(h->m->ctx);
+
+	*l = (LoopSizes){.outer = h->loop, .known = NEW_ARRAY(h->m->arena, n + 1, bool)};
+	memcpy(l->known, h->known, n);
+	h->loop = l;
+}
+
+void host_close_loop(Host *h)
+{
+	const LoopSizes *l = h->loop;
+
+	h->loop = l->outer;
+	VEC_EACH_AT (x, &l->sizes)
+		strbuf_printf(h->b, "\tconst int64_t %s = %s;\n", x->name,
+			      x->wraps ? host_argument(h, x->dim) : host_dim(h, x->dim));
+}
+
+const char *host_dim(Host *h, Dim *d)
+{
+	const char *name = before_loop(h, d, false);
+
+	return name ? name : size_text(h, d);
+}
+
+const char *host_argument(Host *h, Dim *d)
+{
+	const char *name = before_loop(h, d, true);
+
+	return name ? name : argument_text(h, d);
 }
 
 static void add_sym(Host *h, Sym *s)

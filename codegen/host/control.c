@@ -129,6 +129,22 @@ static void print_loop_head(Host *h, Node *open, const Node *close)
 	strbuf_printf(h->b, "); %s++) {\n", iteration);
 }
 
+/* Prints the loop between the brackets, after the sizes that its iterations do not change. */
+static void print_loop(Host *h, int t, Node *open, const Node *close)
+{
+	STRBUF_LOCAL(loop);
+	StrBuf *b = h->b;
+	LoopSizes sizes;
+
+	h->b = &loop;
+	host_open_loop(h, &sizes);
+	print_loop_head(h, open, close);
+	print_block(h, t, open, close, print_iteration_end);
+	h->b = b;
+	host_close_loop(h);
+	strbuf_printf(b, "%s\n", strbuf_str(&loop));
+}
+
 Node *host_loop(Host *h, int t, Node *open)
 {
 	Node *close = block_close(open);
@@ -151,9 +167,7 @@ Node *host_loop(Host *h, int t, Node *open)
 		if (pair[0].kind != PLACE_NONE && pair[0].kind != PLACE_REGION)
 			strbuf_printf(h->b, "\tnext[%d] = %s;\n", at, host_place(h, &pair[0]));
 	}
-	print_loop_head(h, open, close);
-	print_block(h, t, open, close, print_iteration_end);
-	strbuf_puts(h->b, "\n");
+	print_loop(h, t, open, close);
 	return close;
 }
 

@@ -240,7 +240,7 @@ void host_exec(Host *h, int t)
 	memcpy(known, h->known, (size_t)n);
 	memcpy(done, h->fact_done, (size_t)g->facts.n);
 	h->b = &body;
-	h->nb = h->nd = 0;
+	h->nb = h->nd = h->nloop_sizes = 0;
 	h->reads = h->picks = false;
 	for (int i = 0; i < g->inputs.n; i++)
 		print_reads(h, g->inputs.at[i]);

@@ -18,6 +18,20 @@ typedef struct WideDim {
 	const char *call;
 } WideDim;
 
+/* A size that no iteration of a loop changes, and the variable that holds it. */
+typedef struct LoopSize {
+	Dim *dim;
+	bool wraps; /* it is an argument (host_argument) */
+	const char *name;
+} LoopSize;
+
+/* A loop whose body is being printed, and the sizes that are computed before it. */
+typedef struct LoopSizes {
+	struct LoopSizes *outer;
+	bool *known; /* by Sym.id: its value is known before the loop */
+	VEC(LoopSize) sizes;
+} LoopSizes;
+
 typedef struct Host {
 	Module *m;
 	GenC *const *gc;
@@ -39,6 +53,8 @@ typedef struct Host {
 	WideDim *wide; /* bind.c: a hash table with NSLOTS slots, NWIDE of which are used */
 	int nslots, nwide;
 	StrBuf *sizes; /* the text of these functions */
+	LoopSizes *loop; /* bind.c: the innermost loop around what is printed; or null */
+	int nloop_sizes; /* of all loops of an exec function */
 	int kernel; /* number of the current kernel */
 	int nb, nd; /* maximum of buffers and of dims of a launch */
 	int64_t strings; /* constants of the program that are strings */
@@ -79,6 +95,11 @@ const char *host_dim(Host *h, Dim *d);
 /* As host_dim, but it wraps on overflow: an argument of a kernel, which may be a value that the
  * model computes. */
 const char *host_argument(Host *h, Dim *d);
+/* The sizes in what is printed from now on are computed once, before loop L, unless iterations of
+ * the loop change them. */
+void host_open_loop(Host *h, LoopSizes *l);
+/* Ends that, and prints the sizes. */
+void host_close_loop(Host *h);
 /* Whether all symbols of D have an index in the stub. */
 bool host_dim_indexed(const Host *h, Dim *d);
 /* Whether all symbols of D are in h->known. */

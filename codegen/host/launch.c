@@ -105,6 +105,7 @@ static void print_launch(Host *h, int t, Node *n, const Schedule *s, int at)
 	const Stage *st = s->stages.at[at];
 	CStage c;
 	const char **buf, **dim, *extent;
+	int64_t least, most;
 	int nd;
 
 	if (h->gpu && !node_on_host(n)) {
@@ -128,8 +129,10 @@ static void print_launch(Host *h, int t, Node *n, const Schedule *s, int at)
 	print_assign(h, 'b', buf, c.nbuf);
 	print_assign(h, 'd', dim, nd);
 	extent = launched(h, st, st->extent);
+	dim_bounds(h->m->ctx, st->extent, &least, &most);
 	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %s);\n", h->kernel, c.fn->name,
-		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", extent, host_dim(h, st->cpu.grain));
+		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", extent,
+		      most <= 1 ? "1" : host_dim(h, st->cpu.grain));
 	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
 	h->nd = nd > h->nd ? nd : h->nd;
 }
@@ -165,12 +168,15 @@ static int kernel_number(Host *h, const Node *n, const Schedule *s)
 static void print_work(Host *h, const Schedule *s)
 {
 	const KernelWork w = kernel_work(s->kernel);
+	LoopSizes *loop = h->loop;
 
+	h->loop = NULL; /* a run without a profile needs none of these sizes */
 	if (host_dim_indexed(h, w.flops) && host_dim_indexed(h, w.bytes)) {
 		const char *flops = host_dim(h, w.flops), *bytes = host_dim(h, w.bytes);
 
 		strbuf_printf(h->b, "\tif (x->counts)\n\t\tdl_count(x, %s, %s);\n", flops, bytes);
 	}
+	h->loop = loop;
 }
 
 static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place *temp)

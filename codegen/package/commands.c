@@ -347,7 +347,9 @@ Command pack_object_command(Pack *p, int i)
 	/* GCC would not fuse where a loop has one sum, for some CPUs, but where it has several */
 	if (t && !is_llvm(p->cc))
 		command_option(&c, "--param=avoid-fma-max-bits=0");
-	/* LLVM would make a version of loops for strides of 1 and vectorise no other */
+	/* LLVM would make a version of loops for strides of 1 and vectorise no other. Its strength
+	 * reduction of addresses takes a tenth of the compile time, but without it resnet50 of 8 bits
+	 * takes 1.28 times as long, and mobilenet_v2 1.03. */
 	if (t && is_llvm(p->cc)) {
 		command_option(&c, "-mllvm");
 		command_option(&c, "-enable-mem-access-versioning=false");

@@ -535,27 +535,54 @@ static void taps_pass(Kernel *k, const Sampling *s, int d, Buf *src, Buf *dst, D
 		NULL);
 }
 
+/* How many times as large A makes its dim; 1 if that is not known. */
+static double growth(const Axis *a)
+{
+	int64_t in, out;
+
+	return dim_is_const(a->in, &in) && dim_is_const(a->out, &out) && in && out
+		       ? (double)out / (double)in
+		       : 1;
+}
+
+/* The dims that are resized, those that shrink most first: later passes have fewer elements then. A
+ * crop of 32x32 pixels to 7x7 in a batch and channels that are resized, too, by 1, took three times
+ * as long in the order of dims. Returns their number. */
+static int pass_order(const Sampling *s, int *order)
+{
+	int n = 0;
+
+	for (int d = 0; d < s->rank; d++) {
+		int at = n;
+
+		if (!s->axis[d].used)
+			continue;
+		for (; at && growth(&s->axis[order[at - 1]]) > growth(&s->axis[d]); at--)
+			order[at] = order[at - 1];
+		order[at] = d;
+		n++;
+	}
+	return n;
+}
+
 static void lower_taps(Kernel *k, const Sampling *s)
 {
 	Buf *src = s->x, *out = s->out;
 	DType type = real_dtype(src->dtype);
 	bool direct = out->dtype == type && s->transform != CROP;
-	int last = -1;
+	int order[MAX_RANK];
+	const int n = pass_order(s, order);
 	Dim *dims[MAX_RANK];
 	Expr *oi[MAX_RANK], *val;
 	Point all = {0};
 
-	for (int d = 0; d < s->rank; d++) {
-		dims[d] = src->dims[d];
-		last = s->axis[d].used ? d : last;
-	}
-	for (int d = 0; d <= last; d++) {
+	memcpy(dims, src->dims, (size_t)s->rank * sizeof *dims);
+	for (int i = 0; i < n; i++) {
+		const int d = order[i];
 		Buf *dst = out;
 
-		if (!s->axis[d].used)
-			continue;
 		dims[d] = s->axis[d].out;
-		if (d != last || !direct)
+		if (i + 1 < n || !direct)
 			dst = kernel_temp(k, "pass", type, s->rank, dims);
 		taps_pass(k, s, d, src, dst, type);
 		src = dst;

@@ -86,13 +86,14 @@ static Value *overlaps(Infer *in, Node *n, Value *one, Value *b)
 		      EXPAND(in, n, Greater, EXPAND(in, n, Div, both, all), most));
 }
 
-/* The selected boxes: their number, [batch, class, 1], and their indices, [batch, class, most], the
- * best first. */
+/* The selected boxes: their number, [batch, class, 1, 1], and their indices, [batch, class, 1,
+ * most], the best first. Both have the rank of the boxes, so that all of an iteration can be one
+ * kernel. */
 typedef struct KeptBoxes {
 	Value *count, *index;
 } KeptBoxes;
 
-/* Ends the loop L where none of MAY, [batch, class, 1] of bool, holds. */
+/* Ends the loop L where none of MAY, [batch, class, 1, 1] of bool, holds. */
 static void while_any(LoopBuild *l, Value *may)
 {
 	Dim *all = dims_product(l->in->ctx, may->type->dims, may->type->rank);
@@ -101,11 +102,21 @@ static void while_any(LoopBuild *l, Value *may)
 	loop_while(l, expand_reduce(l->in, l->n, OP_ReduceMax, v, 0, false));
 }
 
-/* Whether V, [batch, class, 1, box], holds for some box: [batch, class, 1]. */
+/* Whether V, [batch, class, 1, box], holds for some box: [batch, class, 1, 1]. */
 static Value *any_of(Infer *in, Node *n, Value *v)
 {
-	v = expand_reduce(in, n, OP_ReduceMax, expand_cast(in, n, v, DT_U8), 3, false);
+	v = expand_reduce(in, n, OP_ReduceMax, expand_cast(in, n, v, DT_U8), 3, true);
 	return expand_cast(in, n, v, DT_BOOL);
+}
+
+/* The type of numbers of boxes, of which there are at most BOXES: i32 where they fit, since vectors
+ * have twice as many of them. */
+static DType box_type(Ctx *c, Dim *boxes)
+{
+	int64_t lo, hi;
+
+	dim_bounds(c, boxes, &lo, &hi);
+	return hi <= INT32_MAX ? DT_I32 : DT_I64;
 }
 
 /* Takes the candidates by their SCORES, the best first. Each class has COUNT of them, at most
@@ -116,8 +127,8 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	Ctx *c = in->ctx;
 	Dim *asked = node_in(n, 2) ? infer_single(in, n, 2) : dim_const(c, 0), *most, *dims[4];
 	Value *init[CARRIED], *next[CARRIED], *last[CARRIED], *best, *index, *box, *keep, *here;
-	Value *zero = expand_scalar(in, n, DT_I64, 0), *one = expand_scalar(in, n, DT_I64, 1);
-	const int64_t axis = 2;
+	Value *one = expand_scalar(in, n, DT_I64, 1), *zero;
+	const DType type = box_type(c, scores->type->dims[2]);
 	SortBlocks blocks;
 	LoopBuild l;
 
@@ -127,17 +138,20 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	most = dim_max(c, dim_const(c, 0), dim_min(c, asked, candidates));
 	memcpy(dims, scores->type->dims, 2 * sizeof *dims);
 	init[KEYS] = blocks.best;
-	dims[2] = dim_const(c, 1);
-	init[COUNT] = EXPAND(in, n, Expand, zero, expand_sizes(in, n, dims, 3));
-	dims[2] = most;
-	init[INDEX] = EXPAND(in, n, Expand, zero, expand_sizes(in, n, dims, 3));
-	dims[2] = dim_const(c, CORNERS);
+	zero = expand_scalar(in, n, type, 0);
+	dims[2] = dims[3] = dim_const(c, 1);
+	init[COUNT] = EXPAND(in, n, Expand, zero, expand_sizes(in, n, dims, 4));
 	dims[3] = most;
+	init[INDEX] = EXPAND(in, n, Expand, zero, expand_sizes(in, n, dims, 4));
+	dims[2] = dim_const(c, CORNERS);
 	init[BOXES] = EXPAND(in, n, Expand, expand_scalar(in, n, DT_F32, 0),
 			     expand_sizes(in, n, dims, 4));
+	count = expand_unsqueeze(in, n, count, 3);
 	l = loop_open(in, n, candidates, init, CARRIED);
 	keep = EXPAND(
-		in, n, And, EXPAND(in, n, Less, l.carried[COUNT], expand_size(in, n, most)),
+		in, n, And,
+		EXPAND(in, n, Less, expand_cast(in, n, l.carried[COUNT], DT_I64),
+		       expand_size(in, n, most)),
 		EXPAND(in, n, Less, expand_dims(in, n, DT_I64, &l.iteration, 1, true), count));
 	while_any(&l, keep);
 	best = sort_blocks_take(in, n, &blocks, l.carried[KEYS], &next[KEYS]);
@@ -147,21 +161,21 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	box = expand_node_ints(in, n, OP_GatherND, (Value *[]){node_in(n, 0), index}, 2,
 			       "batch_dims", 1);
 	box = corners(in, n, expand_unsqueeze(in, n, box, 3));
-	here = expand_range(in, n, most);
-	keep = EXPAND(
-		in, n, And, keep,
-		EXPAND(in, n, Not,
-		       any_of(in, n,
-			      EXPAND(in, n, And, overlaps(in, n, box, l.carried[BOXES]),
-				     EXPAND(in, n, Less, here,
-					    expand_unsqueeze(in, n, l.carried[COUNT], axis))))));
+	here = expand_cast(in, n, expand_range(in, n, most), type);
+	keep = EXPAND(in, n, And, keep,
+		      EXPAND(in, n, Not,
+			     any_of(in, n,
+				    EXPAND(in, n, And, overlaps(in, n, box, l.carried[BOXES]),
+					   EXPAND(in, n, Less, here, l.carried[COUNT])))));
 	here = EXPAND(in, n, And, EXPAND(in, n, Equal, here, l.carried[COUNT]), keep);
-	next[COUNT] = EXPAND(in, n, Add, l.carried[COUNT], expand_cast(in, n, keep, DT_I64));
-	next[INDEX] = EXPAND(in, n, Where, here, index, l.carried[INDEX]);
-	next[BOXES] = EXPAND(in, n, Where, expand_unsqueeze(in, n, here, axis), box,
-			     l.carried[BOXES]);
+	next[COUNT] = EXPAND(in, n, Add, l.carried[COUNT], expand_cast(in, n, keep, type));
+	next[INDEX] = EXPAND(in, n, Where, here,
+			     expand_cast(in, n, expand_unsqueeze(in, n, index, 3), type),
+			     l.carried[INDEX]);
+	next[BOXES] = EXPAND(in, n, Where, here, box, l.carried[BOXES]);
 	loop_close(&l, next, NULL, 0, NULL, candidates, last, NULL);
-	return (KeptBoxes){last[COUNT], last[INDEX]};
+	return (KeptBoxes){expand_cast(in, n, last[COUNT], DT_I64),
+			   expand_cast(in, n, last[INDEX], DT_I64)};
 }
 
 /* Element K of the rows of AT, [3, selected]. */
@@ -215,7 +229,9 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 		count, candidates);
 	if (!kept.index)
 		return false;
-	size = kept.index->type->dims[2];
+	size = kept.index->type->dims[3];
+	kept.count = expand_reshape(
+		in, n, kept.count, (Dim *[]){scores->dims[0], scores->dims[1], dim_const(c, 1)}, 3);
 	at = EXPAND(in, n, NonZero, EXPAND(in, n, Less, expand_range(in, n, size), kept.count));
 	for (int k = 0; k < 2; k++)
 		columns[k] = index_row(in, n, at, k);
@@ -224,7 +240,7 @@ static bool expand_suppression(Infer *in, Node *n, Value **out)
 		       columns[1]);
 	place = EXPAND(in, n, Add, EXPAND(in, n, Mul, place, expand_size(in, n, size)),
 		       index_row(in, n, at, 2));
-	size = dims_product(c, kept.index->type->dims, 3);
+	size = dims_product(c, kept.index->type->dims, 4);
 	columns[2] = EXPAND(in, n, Gather, expand_reshape(in, n, kept.index, &size, 1), place);
 	for (int k = 0; k < 3; k++)
 		columns[k] = expand_unsqueeze(in, n, columns[k], one);

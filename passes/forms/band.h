@@ -34,5 +34,8 @@ bool band_is_rows(Kernel *k, int first, int last, const Band *b);
  * rows is enough: a thread group computes a row, or several groups share one
  * (passes/schedule/gpu/split.c). */
 bool band_good(Kernel *k, bool gpu);
+/* Whether the statements have so few points that a CPU had better execute them one after the other
+ * in one launch, whether or not they have a common band: a launch takes as long as they do. */
+bool kernel_is_tiny(Kernel *k);
 
 #endif

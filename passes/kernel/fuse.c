@@ -364,6 +364,13 @@ static FormKind class_to_fuse(Kernel *k)
 		       : c;
 }
 
+/* Whether K, which is P and a map or rows that read it, is worth a kernel. */
+static bool worth_one(Fuse *f, const Node *p, Kernel *k)
+{
+	return band_good(k, module_on_gpu(f->m)) ||
+	       (!module_on_gpu(f->m) && !node_is_weights(f->m, p) && kernel_is_tiny(k));
+}
+
 /* Whether P and C can and should be one kernel; *G is that kernel. A kernel reports faults under
  * one name only. A node outside of a loop is not moved into the loop, where each iteration would
  * recompute it. */
@@ -402,10 +409,9 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 		return kp == FORM_MAP && g->k->stmts.n == ck->stmts.n &&
 		       class_to_fuse(g->k) == FORM_CONTRACTION;
 	if (kp == FORM_MAP && kc == FORM_MAP)
-		return g->k->stmts.n < before ? g->k->stmts.n <= ck->stmts.n ||
-							band_good(g->k, module_on_gpu(f->m))
-					      : band_good(g->k, module_on_gpu(f->m));
-	return band_good(g->k, module_on_gpu(f->m));
+		return (g->k->stmts.n < before && g->k->stmts.n <= ck->stmts.n) ||
+		       worth_one(f, p, g->k);
+	return worth_one(f, p, g->k);
 }
 
 /* P is a map, or the maps of the parts of a Concat, that only moves elements. */

@@ -418,6 +418,52 @@ static bool pack_as(Module *m, Node *n, Contraction *c, bool fragments, bool swa
 	return true;
 }
 
+/* ---- Rows ---- */
+
+/* Whether tiles would copy operand A of C, a constant, in each block of the product of N, since its
+ * terms are not apart by one step. */
+static bool copies_rows(Module *m, Node *n, const Contraction *c)
+{
+	Product p;
+
+	return !c->guard_a && !has_layout(c->a) && expr_is_weights(m, n, c->a) &&
+	       contraction_kpack(c) == 1 && contraction_type(c->a) == ctype_dtype(c->ct) &&
+	       c->ng + c->nm + c->nk <= MAX_RANK && product_begin(&p, node_kernel(n)) &&
+	       p.c.s == c->s && p.c.a == c->a && !p.a_direct;
+}
+
+/* Stores A of C, a product of N, in rows of its terms, if tiles would do so: the filter of a
+ * transposed convolution, for example, whose taps lie in another order for each phase of its
+ * stride. From 64 channels of 32x32 to 32 of 64x64 by 4x4 took 1.7 times as long. */
+static bool pack_rows(Module *m, Node *n, const Contraction *c)
+{
+	Kernel *k = node_kernel(n);
+	Packing p = {.m = m,
+		     .n = n,
+		     .c = c,
+		     .k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_rows", k->name))};
+	Dim *dims[MAX_RANK];
+	Expr *idx[MAX_RANK];
+	Value *rows;
+
+	if (!copies_rows(m, n, c))
+		return false;
+	packing_add(&p, c->g, c->ng);
+	packing_add(&p, c->m, c->nm);
+	packing_add(&p, c->k, c->nk);
+	for (int i = 0; i < p.rank; i++) {
+		dims[i] = p.it[i]->extent;
+		idx[i] = ex_iter(k->pool, p.from[i]);
+		if (!dim_is_const(dims[i], NULL))
+			return false;
+	}
+	rows = packing_close(&p, c->a, type_tensor(m->ctx, ctype_dtype(c->ct), p.rank, dims));
+	c->s->val[0] = ex_op2(k->pool, IN_mul,
+			      ex_load(k->pool, node_add_operand(n, "rows", rows), idx, p.rank),
+			      c->b);
+	return true;
+}
+
 /* ---- Matrices chosen by data ---- */
 
 /* The indices of operand B of C in N that choose a matrix: those that depend on data and on no
@@ -521,6 +567,8 @@ static bool pack_in_place(Module *m, Node *n)
 	contraction_swap(&swapped);
 	if (gpu && wants_fragments(m, n, &swapped, false))
 		return pack_as(m, n, &swapped, true, true);
+	if (!gpu && pack_rows(m, n, &c))
+		return true;
 	if (c.guard_b || has_layout(c.b))
 		return false;
 	if (!expr_is_weights(m, n, c.b))

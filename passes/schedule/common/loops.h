@@ -61,6 +61,9 @@ void l_split(LBuild *b, Iter *const *var, int n, Expr *p);
 
 /* ---- tidy.c ---- */
 
+/* Stages of S, a schedule for CPUs, that follow each other and that one thread runs become one: a
+ * launch takes longer than a few numbers. */
+void l_join(Schedule *s);
 /* Simplifies S: removes names of constants and of other names, and loops of one iteration. */
 void l_tidy(Schedule *s);
 

@@ -299,6 +299,17 @@ static bool is_most(const Expr *lo, const Expr *hi, const Expr *from, const Expr
 	return 2 * (to->i - from->i) >= hi->i - lo->i;
 }
 
+/* VAL has a load with a bounded index, which would be gathered along the loop of M, though it may be
+ * contiguous for a range of it. */
+static bool gathers_bounded(const MapRange *m, Expr *val)
+{
+	EX_EACH_LOAD (e, val)
+		if (e->load.nidx && expr_has_iter(e, m->it) && count_wrapped(e) &&
+		    !is_contiguous(m, e->load.idx[0]))
+			return true;
+	return false;
+}
+
 static void emit_loop(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
 {
 	LBuild *b = m->r->b;
@@ -332,7 +343,7 @@ static void emit_range(const MapRange *m, Expr *val, Expr *lo, Expr *hi)
 	}
 	padded = map_parts(m, val, ends_at_padded);
 	if (padded.all.n && !guard_to_range(m->r->k, padded.guard, m->it, &from, &to) &&
-	    is_most(lo, hi, from, to, !padded.otherwise)) {
+	    is_most(lo, hi, from, to, !padded.otherwise || gathers_bounded(m, padded.by.at[0]))) {
 		Expr *inside = with_parts(&padded, val), *outside = val;
 		const bool begins = from == lo, ends = to == hi;
 
@@ -453,6 +464,19 @@ static bool has_points(const MapRange *m, const Expr *lo, const Expr *hi)
 	return least > 0 && lo->kind == EX_CONST && !lo->i;
 }
 
+/* The points of the loop of M, whose statement stores VAL in the order of its points, write elements
+ * that differ, such as those of a row of a ScatterND, and read none of them: their order does not
+ * matter. */
+static bool differ_along_loop(const MapRange *m, Expr *val)
+{
+	if (!m->it || expr_can_fault(m->at) || !ex_runs_along(m->r->k->ctx, m->at, m->it))
+		return false;
+	EX_EACH_LOAD (e, val)
+		if (e->load.buf == m->out)
+			return false;
+	return true;
+}
+
 static void emit_map(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0};
@@ -471,12 +495,17 @@ static void emit_map(Row *r, Stmt *s)
 	} else if (last) {
 		m.it = loop_over(r, last, &lo, &hi);
 	}
-	if (m.it && !m.guard && expr_can_fault(val) && has_points(&m, lo, hi))
+	if (m.it && !m.guard && (expr_can_fault(val) || expr_can_fault(m.at)) &&
+	    has_points(&m, lo, hi)) {
 		val = index_before(&m, val);
-	m.kind = r->unrolled                                          ? LOOP_UNROLL
-		 : s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL
-		 : r->vec >= 0 && l_short(r->rep[r->vec]->extent)     ? LOOP_SHORT
-								      : LOOP_VECTOR;
+		m.at = index_before(&m, m.at);
+	}
+	m.kind = r->unrolled ? LOOP_UNROLL
+		 : (s->ordered && !differ_along_loop(&m, val)) || expr_can_fault(val) ||
+				 row_packed(s)
+			 ? LOOP_SERIAL
+		 : r->vec >= 0 && l_short(r->rep[r->vec]->extent) ? LOOP_SHORT
+								  : LOOP_VECTOR;
 	if (m.it)
 		m.guard = guard_to_range(r->k, m.guard, m.it, &lo, &hi);
 	emit_range(&m, val, lo, hi);

@@ -88,6 +88,8 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const Decision *d
 	else
 		sched_gpu(t, k, s);
 	s->split = s->split ? s->split : copy;
+	if (!t->gpu)
+		l_join(s);
 	l_tidy(s);
 	l_skip_empty(s);
 	find_temps(s);

@@ -98,6 +98,83 @@ static void tidy(Tidy *t, LNode **at)
 	}
 }
 
+/* ---- Stages of one thread ---- */
+
+/* Whether one thread runs ST in any case (rt_job_cut in runtime/pool.c). */
+static bool is_serial(Ctx *c, const Stage *st)
+{
+	int64_t lo, most, grain, hi;
+
+	dim_bounds(c, st->extent, &lo, &most);
+	dim_bounds(c, st->cpu.grain, &grain, &hi);
+	return most / 2 < grain;
+}
+
+/* Whether stage B can follow A in one stage: at most one of them has arrays on the stack, which
+ * together would exceed the limit of a stage. */
+static bool can_join(Ctx *c, const Stage *a, const Stage *b)
+{
+	return is_serial(c, a) && is_serial(c, b) && (!a->cpu.stack || !b->cpu.stack);
+}
+
+/* Appends the iterations of ST to B. */
+static void append_iterations(LBuild *b, const Stage *st, LNode *body)
+{
+	LNode *loop;
+
+	b->stmt = body ? body->point.stmt : -1;
+	if (dim_equals(st->extent, 1)) {
+		l_let(b, st->var, l_int(b, 0));
+		*b->tail = body;
+		while (*b->tail)
+			b->tail = &(*b->tail)->next;
+		return;
+	}
+	loop = l_loop(b, LOOP_SERIAL, st->var, l_int(b, 0), ex_dim(b->p, st->extent), 1);
+	loop->body = body;
+	l_close(b, loop);
+}
+
+/* Stages FIRST to FIRST + N - 1 of S in one. */
+static Stage *joined(Schedule *s, int first, int n)
+{
+	Stage *all = s->stages.at[first];
+	LBuild b = l_build(s->kernel, s);
+	const Stage one = *all;
+	Ctx *c = s->kernel->ctx;
+
+	if (n == 1)
+		return all;
+	all->body = NULL;
+	b.tail = &all->body;
+	append_iterations(&b, &one, one.body);
+	for (int i = 1; i < n; i++) {
+		const Stage *st = s->stages.at[first + i];
+
+		append_iterations(&b, st, st->body);
+		all->cpu.stack += st->cpu.stack;
+		all->scratch = dim_max(c, all->scratch, st->scratch);
+	}
+	all->extent = all->cpu.grain = dim_const(c, 1);
+	all->var = l_iter(&b, "p", all->extent);
+	return all;
+}
+
+void l_join(Schedule *s)
+{
+	Ctx *c = s->kernel->ctx;
+	int n = 0;
+
+	for (int i = 0, to; i < s->stages.n; i = to) {
+		Stage stack = *s->stages.at[i];
+
+		for (to = i + 1; to < s->stages.n && can_join(c, &stack, s->stages.at[to]); to++)
+			stack.cpu.stack += s->stages.at[to]->cpu.stack;
+		s->stages.at[n++] = joined(s, i, to - i);
+	}
+	s->stages.n = n;
+}
+
 /* ---- All of it ---- */
 
 void l_tidy(Schedule *s)

@@ -237,6 +237,16 @@ static void make_iters(Row *r, const RowStage *st)
 			r->fixed[st->group[i].of[0]] = false;
 }
 
+/* The number of blocks of EACH in EXTENT; 1, the block of which may be empty, where there are never
+ * more: a size below 100 that is found while computing need not be divided. */
+static Dim *blocks_in(Ctx *c, Dim *extent, int64_t each)
+{
+	int64_t lo, hi;
+
+	dim_bounds(c, extent, &lo, &hi);
+	return hi <= each && hi > 0 ? dim_const(c, 1) : dim_ceildiv(c, extent, dim_const(c, each));
+}
+
 Row row_open_stage(LBuild *b, const RowPlan *plan)
 {
 	const RowStage *st = plan->stage;
@@ -255,11 +265,11 @@ Row row_open_stage(LBuild *b, const RowPlan *plan)
 		if (st->group[i].role == ITER_PARALLEL)
 			split[nsplit++] = r.rep[st->group[i].of[st->group[i].n - 1]];
 	if (r.tile >= 0)
-		split[nsplit++] = tiles = l_iter(
-			b, "tile", dim_ceildiv(c, r.rep[r.tile]->extent, dim_const(c, st->tile)));
+		split[nsplit++] = tiles = l_iter(b, "tile",
+						 blocks_in(c, r.rep[r.tile]->extent, st->tile));
 	if (r.vec >= 0)
-		split[nsplit++] = blocks = l_iter(
-			b, "block", dim_ceildiv(c, r.rep[r.vec]->extent, dim_const(c, r.block)));
+		split[nsplit++] = blocks = l_iter(b, "block",
+						  blocks_in(c, r.rep[r.vec]->extent, r.block));
 	l_stage(b, plan->strategy, iters_points(c, split, nsplit));
 	l_grain(b, plan->grain, points(&r));
 	l_split(b, split, nsplit, ex_iter(b->p, b->stage->var));

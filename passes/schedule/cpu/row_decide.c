@@ -119,6 +119,21 @@ static int64_t row_block(const Target *t, const LBuild *b, const RowPlan *plan)
 	return block < LEAST_BLOCK ? LEAST_BLOCK : block > ROW_BLOCK ? ROW_BLOCK : block;
 }
 
+/* At most MOST points of a block of IT, and half of them or more: if the blocks can be equal, and
+ * whole vectors, they are, so that all loops over them have as many iterations and no remainder. */
+static int64_t equal_block(const Target *t, const Iter *it, int64_t most)
+{
+	const int lanes = t->vector_bytes / 4;
+	int64_t n;
+
+	if (!dim_is_const(it->extent, &n) || n <= most)
+		return most;
+	for (int64_t block = most / lanes * lanes; 2 * block >= most; block -= lanes)
+		if (n % block == 0)
+			return block;
+	return most;
+}
+
 static void choose_loops(const Target *t, LBuild *b, const RowPlan *plan)
 {
 	const IterRole roles[] = {ITER_PARALLEL, ITER_TILE, ITER_VECTOR};
@@ -141,7 +156,7 @@ static void choose_loops(const Target *t, LBuild *b, const RowPlan *plan)
 		st->tile = tile_size(plan->band->iter[r.tile]);
 	if (r.vec >= 0)
 		st->block = transposes >= 0 ? TRANSPOSE_BLOCK
-			    : r.tile >= 0   ? STENCIL_BLOCK
+			    : r.tile >= 0   ? equal_block(t, plan->band->iter[r.vec], STENCIL_BLOCK)
 			    : map           ? MAP_BLOCK
 					    : row_block(t, b, plan);
 }

@@ -265,7 +265,8 @@ static int cmp_own(const Expr *a, const Expr *b)
 	case EX_DIM: return dim_cmp(a->dim, b->dim);
 	case EX_PARAM: return cmp_int(a->param, b->param);
 	case EX_LOAD:
-		c = cmp_int(a->load.buf->id, b->load.buf->id);
+		c = strcmp(a->load.buf->name, b->load.buf->name);
+		c = c ? c : cmp_int(a->load.buf->id, b->load.buf->id);
 		return c ? c : cmp_int(a->load.nidx, b->load.nidx);
 	case EX_INST:
 		c = cmp_int(a->op.inst, b->op.inst);

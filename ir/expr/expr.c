@@ -120,7 +120,6 @@ static void pool_grow(ExprPool *p)
 	p->nslots = n;
 }
 
-/* The pool's copy of KEY. */
 static int inner_of(const Expr *e)
 {
 	Expr *const *arg;
@@ -131,6 +130,7 @@ static int inner_of(const Expr *e)
 	return inner;
 }
 
+/* The pool's copy of KEY. */
 static Expr *intern_expr(ExprPool *p, const Expr *key)
 {
 	uint64_t h = hash_expr(key), mask;

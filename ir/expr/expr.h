@@ -153,7 +153,8 @@ Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
 
 /* ---- expr_walk.c ---- */
 
-/* E in pool P with the operands ARG (ex_operands), which are in P, not simplified. */
+/* E in pool P with the operands ARG (ex_operands), which are in P, not simplified but for sums of
+ * i64, whose terms get P's order. */
 Expr *ex_with_operands(ExprPool *p, const Expr *e, Expr *const *arg);
 /* A copy of E in pool P with TO in place of FROM. Null if E is. */
 Expr *ex_replace(ExprPool *p, Expr *e, const Expr *from, Expr *to);

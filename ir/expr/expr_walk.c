@@ -144,9 +144,9 @@ Expr *ex_rebuild(ExprPool *p, Expr *e, Expr *const *arg)
 
 Expr *ex_with_operands(ExprPool *p, const Expr *e, Expr *const *arg)
 {
-	if (e->kind == EX_INST)
+	if (e->kind == EX_INST && !(e->op.inst == IN_add && e->ct == CT_I64))
 		return ex_raw(p, e->op.inst, e->ct, e->op.dtype, arg, e->op.n);
-	/* The cast drops const; a leaf has no operands to change. */
+	/* The cast drops const. */
 	return ex_rebuild(p, (Expr *)(uintptr_t)e, arg);
 }
 

@@ -8,10 +8,10 @@
  *   An iterator's name has one extent in the schedule. Iterators of the same name and extent become
  *   one, unless one is in scope where the other is bound: then they get different names.
  *
- *   The order of expressions. Sums keep their terms in the order in which their pool made them
- *   (ir/expr/affine.c), and code generation makes further sums of them. The expressions get a new
- *   pool, in the order of the tree's text, except that a term follows those before it in any sum. So
- *   no sum changes.
+ *   The order of expressions. They get a new pool, first the iterators, in the order in which the
+ *   tree binds them, then all others in the order of the tree's text. The terms of sums are in the
+ *   order of their iterators (expr_cmp), so what inner loops do not change is first, and sums that
+ *   code generation makes equal those of the tree.
  */
 #include "ir/loop/loop.h"
 
@@ -206,16 +206,16 @@ static void name_bufs(Arena *tmp, Schedule *s, const Kernel *of)
 
 /* ---- Copies of expressions ---- */
 
-/* Copies expressions to a pool, the operands first, from the left. */
+/* Copies expressions of a pool to another one, the operands first, from the left. */
 typedef struct ExprCopies {
 	Arena *tmp;
 	ExprPool *to;
 	Iter *const *iters; /* by Iter.id: what an iterator becomes */
 	Expr **copy;        /* by Expr.id in the old pool */
-	VEC(Expr *) todo, roots; /* ROOTS: the copies of those that the tree mentions */
+	VEC(Expr *) todo;
 } ExprCopies;
 
-static void copy_expr(ExprCopies *x, Expr *e)
+static Expr *copy_expr(ExprCopies *x, Expr *e)
 {
 	vec_push(x->tmp, &x->todo, e);
 	while (x->todo.n) {
@@ -235,231 +235,74 @@ static void copy_expr(ExprCopies *x, Expr *e)
 		x->copy[at->id] = at->kind == EX_ITER ? ex_iter(x->to, x->iters[at->iter->id])
 						      : ex_with_operands(x->to, at, with);
 	}
-	vec_push(x->tmp, &x->roots, x->copy[e->id]);
+	return x->copy[e->id];
 }
 
-static void copy_all(ExprCopies *x, const LNode *n)
+static void copy_all(ExprCopies *x, LNode *n)
 {
 	for (; n; n = n->next) {
 		LNODE_EACH_EXPR (e, n)
-			copy_expr(x, *e);
+			*e = copy_expr(x, *e);
 		for (int i = 0; i < n->point.nat; i++)
-			copy_expr(x, n->point.at[i]);
+			n->point.at[i] = copy_expr(x, n->point.at[i]);
 		copy_all(x, n->body);
 	}
 }
 
-/* ---- The order of expressions ---- */
-
-typedef struct LaterExpr {
-	int id, next; /* NEXT: of the same expression's followers; -1: none */
-} LaterExpr;
-
-/* All by Expr.id. */
-typedef struct ExprOrder {
-	Arena *tmp;
-	ExprPool *to;
-	Expr **all, **copy;
-	int n;
-	int *first;         /* of the followers of an expression */
-	int *waits, *terms; /* operands, and terms before it, that are not copied yet */
-	VEC(LaterExpr) after, after_term;
-	int *first_term;
-	VEC(int) ready; /* a heap: the smallest id first */
-} ExprOrder;
-
-static bool is_size(const Expr *e)
+/* Moves the expressions of S to the pool TO. BOUND: its iterators as they are bound; INTO: what
+ * each becomes, by Iter.id. */
+static void move_tree(Schedule *s, ExprPool *to, Iter *const *bound, int n, Iter *const *into)
 {
-	return e->kind == EX_CONST || e->kind == EX_DIM;
-}
+	ARENA_LOCAL(tmp);
+	Kernel *k = s->kernel;
+	ExprCopies x = {.tmp = tmp,
+			.to = to,
+			.iters = into,
+			.copy = NEW_ARRAY(tmp, expr_count(k->pool) + 1, Expr *)};
 
-/* The atom of the term E of a sum; null: E is a size. */
-static Expr *atom_of(Expr *e)
-{
-	if (ex_is_op(e, IN_mul) && is_size(e->op.arg[1]))
-		e = e->op.arg[0];
-	return is_size(e) ? NULL : e;
-}
-
-static void follow(ExprOrder *x, const Expr *a, const Expr *b, bool term)
-{
-	int *first = term ? &x->first_term[a->id] : &x->first[a->id];
-
-	if (term) {
-		vec_push(x->tmp, &x->after_term, ((LaterExpr){b->id, *first}));
-		*first = x->after_term.n - 1;
-		x->terms[b->id]++;
-	} else {
-		vec_push(x->tmp, &x->after, ((LaterExpr){b->id, *first}));
-		*first = x->after.n - 1;
-		x->waits[b->id]++;
-	}
-}
-
-static void find_order(ExprOrder *x, Expr *e)
-{
-	Expr *const *arg;
-
-	for (int i = ex_operands(e, &arg); i-- > 0;)
-		follow(x, arg[i], e, false);
-	if (ex_is_op(e, IN_add) && e->ct == CT_I64) {
-		Expr *before = e->op.arg[0], *a, *b = atom_of(e->op.arg[1]);
-
-		a = atom_of(ex_is_op(before, IN_add) ? before->op.arg[1] : before);
-		if (a && b && a != b)
-			follow(x, a, b, true);
-	}
-}
-
-static void push_ready(ExprOrder *x, int id)
-{
-	int k = x->ready.n;
-
-	if (x->waits[id] || x->terms[id] || x->copy[id])
-		return;
-	vec_push(x->tmp, &x->ready, id);
-	for (int *h = x->ready.at; k > 0 && h[(k - 1) / 2] > id; k = (k - 1) / 2) {
-		h[k] = h[(k - 1) / 2];
-		h[(k - 1) / 2] = id;
-	}
-}
-
-static int pop_ready(ExprOrder *x)
-{
-	int *h = x->ready.at, top = h[0], last = h[--x->ready.n], k = 0;
-	const int n = x->ready.n;
-
-	for (int child; (child = 2 * k + 1) < n; k = child) {
-		if (child + 1 < n && h[child + 1] < h[child])
-			child++;
-		if (h[child] >= last)
-			break;
-		h[k] = h[child];
-	}
-	h[k] = last;
-	return top;
-}
-
-static void emit(ExprOrder *x, int id)
-{
-	Expr *const *arg, *with[MAX_RANK * 2];
-
-	for (int i = ex_operands(x->all[id], &arg); i-- > 0;)
-		with[i] = x->copy[arg[i]->id];
-	x->copy[id] = ex_with_operands(x->to, x->all[id], with);
-	for (int i = x->first[id]; i >= 0; i = x->after.at[i].next) {
-		x->waits[x->after.at[i].id]--;
-		push_ready(x, x->after.at[i].id);
-	}
-	for (int i = x->first_term[id]; i >= 0; i = x->after_term.at[i].next) {
-		x->terms[x->after_term.at[i].id]--;
-		push_ready(x, x->after_term.at[i].id);
-	}
-}
-
-/* Copies ROOT[0..NROOTS), of a pool of N expressions, to the pool TO; returns the copies by the ids
- * in the first pool. */
-static Expr **in_order(Arena *tmp, Expr *const *root, int nroots, int n, ExprPool *to)
-{
-	Expr *const *arg;
-	ExprOrder x = {.tmp = tmp,
-		       .to = to,
-		       .n = n,
-		       .all = NEW_ARRAY(tmp, n + 1, Expr *),
-		       .copy = NEW_ARRAY(tmp, n + 1, Expr *),
-		       .first = NEW_ARRAY(tmp, n + 1, int),
-		       .first_term = NEW_ARRAY(tmp, n + 1, int),
-		       .waits = NEW_ARRAY(tmp, n + 1, int),
-		       .terms = NEW_ARRAY(tmp, n + 1, int)};
-
-	for (int i = 0; i < nroots; i++)
-		x.all[root[i]->id] = root[i];
-	for (int i = n - 1; i >= 0; i--) /* operands have smaller ids */
-		for (int j = x.all[i] ? ex_operands(x.all[i], &arg) : 0; j-- > 0;)
-			x.all[arg[j]->id] = arg[j];
 	for (int i = 0; i < n; i++)
-		x.first[i] = x.first_term[i] = -1;
-	for (int i = 0; i < n; i++)
-		if (x.all[i])
-			find_order(&x, x.all[i]);
-	for (int i = 0; i < n; i++)
-		if (x.all[i])
-			push_ready(&x, i);
-	for (int left = 0; x.ready.n || left < n;) {
-		if (x.ready.n) {
-			const int id = pop_ready(&x);
-
-			if (!x.copy[id])
-				emit(&x, id);
-		} else if (x.all[left] && !x.copy[left]) {
-			/* Sums disagree about the order of terms: this one decides. */
-			emit(&x, left);
-			left = 0;
-		} else {
-			left++;
-		}
+		ex_iter(to, into[bound[i]->id]);
+	VEC_EACH (st, &s->stages) {
+		copy_all(&x, st->block.head);
+		copy_all(&x, st->body);
 	}
-	return x.copy;
+	k->pool = to;
 }
 
 /* ---- All of it ---- */
 
-/* The copies of a tree's expressions and iterators: ITERS by Iter.id, TEXT by Expr.id, and
- * ORDERED by the id of that copy. */
-typedef struct Settled {
-	Iter *const *iters;
-	Expr *const *text, *const *ordered;
-} Settled;
-
-static void replace_all(const Settled *x, LNode *n)
+static void map_iters(LNode *n, Iter *const *to)
 {
 	for (; n; n = n->next) {
-		LNODE_EACH_EXPR (e, n)
-			*e = x->ordered[x->text[(*e)->id]->id];
-		for (int i = 0; i < n->point.nat; i++)
-			n->point.at[i] = x->ordered[x->text[n->point.at[i]->id]->id];
 		LNODE_EACH_ITER (it, n)
-			*it = x->iters[(*it)->id];
-		replace_all(x, n->body);
+			*it = to[(*it)->id];
+		map_iters(n->body, to);
 	}
-}
-
-/* The statements' expressions in the new pool. */
-static void move_stmts(Kernel *k, ExprPool *to)
-{
-	VEC_EACH (s, &k->stmts)
-		for (int j = 0; j < s->nwidx + 3; j++)
-			*stmt_expr(s, j) = ex_replace(to, *stmt_expr(s, j), NULL, NULL);
-	k->pool = to;
 }
 
 void schedule_settle(Schedule *s, const Kernel *of)
 {
 	ARENA_LOCAL(tmp);
 	Kernel *k = s->kernel;
-	const int n = expr_count(k->pool);
-	ExprPool *by_text = expr_pool_new(k->ctx, tmp), *last = expr_pool_new(k->ctx, k->arena);
 	IterNames x = {.tmp = tmp, .k = k};
-	ExprCopies copies = {.tmp = tmp, .to = by_text, .copy = NEW_ARRAY(tmp, n + 1, Expr *)};
-	Settled to;
 
 	name_bufs(tmp, s, of);
 	name_iters(&x, s, of);
 	for (int i = 0; i < k->iters.n; i++)
 		x.to[i] = x.to[i] ? x.to[i] : k->iters.at[i];
-	copies.iters = x.to;
+	/* The first copy puts the terms of sums in order, and the second one is in the order of the
+	 * text that this gives. */
+	move_tree(s, expr_pool_new(k->ctx, tmp), x.order.at, x.order.n, x.to);
+	move_tree(s, expr_pool_new(k->ctx, k->arena), x.order.at, x.order.n, x.to);
 	VEC_EACH (st, &s->stages) {
-		copy_all(&copies, st->block.head);
-		copy_all(&copies, st->body);
-	}
-	to = (Settled){x.to, copies.copy,
-		       in_order(tmp, copies.roots.at, copies.roots.n, expr_count(by_text), last)};
-	VEC_EACH (st, &s->stages) {
-		replace_all(&to, st->block.head);
-		replace_all(&to, st->body);
+		map_iters(st->block.head, x.to);
+		map_iters(st->body, x.to);
 		st->var = x.to[st->var->id];
 		if (st->block.first)
 			st->block.first = x.to[st->block.first->id];
 	}
-	move_stmts(k, last);
+	VEC_EACH (stmt, &k->stmts)
+		for (int j = 0; j < stmt->nwidx + 3; j++)
+			*stmt_expr(stmt, j) =
+				ex_replace(k->pool, *stmt_expr(stmt, j), NULL, NULL);
 }

@@ -121,7 +121,9 @@ bool tile_in_fragments(ExprPool *p, const Expr *e, const Iter *side, const Iter 
 
 	return n == TILE_RANK &&
 	       e->load.idx[n - 2] == ex_op2(p, IN_floordiv, s, ex_int(p, CT_I64, MMA_ROWS)) &&
-	       e->load.idx[n - 1] == tile_fragment_at(p, s, t, dtype_bytes(e->load.buf->dtype));
+	       ex_op2(p, IN_sub, e->load.idx[n - 1],
+		      tile_fragment_at(p, s, t, dtype_bytes(e->load.buf->dtype))) ==
+		       ex_int(p, CT_I64, 0); /* a tree that is being read may have another order */
 }
 
 /* ---- Copies ---- */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chooses the tile of a contraction on a GPU by an analytic model of the target. The time of a
- * block is that of its arithmetic, its traffic from L2, for which it waits at least as its pipeline
- * has few loads in flight, its reads of shared memory and its instructions, of which the slowest counts
- * most. The time of the product follows from how many
- * blocks an SM runs at once, how many waves of blocks there are, and a penalty where an SM has few
- * warps. For sizes that are not known it is the sum over several assumed sizes.
+ * block is that of its arithmetic, its traffic from L2, its reads of shared memory and its
+ * instructions, of which the slowest counts most. The traffic takes at least the latency of the loads
+ * that the pipeline does not overlap. The time of the product follows from how many blocks an SM runs
+ * at once, how many waves of blocks there are, and a penalty where an SM has few warps. For sizes
+ * that are not known it is the sum over several assumed sizes.
  *
  * Shapes are left out if they need more registers or shared memory than there is, or if their
  * accesses do not fill sectors. A thread's registers hold its sums, the operands of one step, and
@@ -219,7 +219,7 @@ static double l2_rate(const Gpu *gpu)
 /* Seconds of each resource for one block, if the SM did nothing else. */
 typedef struct Work {
 	double math, l2, shared, issue, out;
-	double wait; /* for loads, however many blocks there are: so many bytes are in flight */
+	double wait; /* for the latency of loads, however many blocks an SM runs */
 } Work;
 
 /* Instructions of a block to fill O's tiles: SIDE by all K terms. */

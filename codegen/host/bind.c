@@ -154,7 +154,7 @@ static const char *before_loop(Host *h, Dim *d, bool wraps)
 			return x->name;
 	if (!known_before(h, l, d))
 		return NULL;
-	name = arena_printf(h->m->arena, "size_%d", h->nloop_sizes++);
+	name = arena_printf(h->m->arena, "loop_size_%d", h->nloop_sizes++);
 	vec_push(h->m->arena, &l->sizes, ((LoopSize){d, wraps, name}));
 	return name;
 }

@@ -120,7 +120,7 @@ static void pool_grow(ExprPool *p)
 	p->nslots = n;
 }
 
-/* The pool's copy of KEY. */
+/* The largest id of an iterator in E; -1 if E has none. */
 static int inner_of(const Expr *e)
 {
 	Expr *const *arg;
@@ -131,6 +131,7 @@ static int inner_of(const Expr *e)
 	return inner;
 }
 
+/* The pool's copy of KEY. */
 static Expr *intern_expr(ExprPool *p, const Expr *key)
 {
 	uint64_t h = hash_expr(key), mask;
@@ -260,12 +261,15 @@ static int cmp_own(const Expr *a, const Expr *b)
 	int c;
 
 	switch (a->kind) {
-	case EX_CONST: return ctype_is_float(a->ct) ? memcmp(&a->f, &b->f, sizeof a->f) : cmp_int(a->i, b->i);
+	case EX_CONST:
+		return ctype_is_float(a->ct) ? memcmp(&a->f, &b->f, sizeof a->f) : cmp_int(a->i, b->i);
 	case EX_ITER: return cmp_int(a->id, b->id);
 	case EX_DIM: return dim_cmp(a->dim, b->dim);
 	case EX_PARAM: return cmp_int(a->param, b->param);
 	case EX_LOAD:
-		c = cmp_int(a->load.buf->id, b->load.buf->id);
+		/* a text lists the buffers by kind, and so numbers them by kind when it is read */
+		c = cmp_int(a->load.buf->kind, b->load.buf->kind);
+		c = c ? c : cmp_int(a->load.buf->id, b->load.buf->id);
 		return c ? c : cmp_int(a->load.nidx, b->load.nidx);
 	case EX_INST:
 		c = cmp_int(a->op.inst, b->op.inst);

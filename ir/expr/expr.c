@@ -262,7 +262,8 @@ static int cmp_own(const Expr *a, const Expr *b)
 
 	switch (a->kind) {
 	case EX_CONST:
-		return ctype_is_float(a->ct) ? memcmp(&a->f, &b->f, sizeof a->f) : cmp_int(a->i, b->i);
+		return ctype_is_float(a->ct) ? memcmp(&a->f, &b->f, sizeof a->f)
+					     : cmp_int(a->i, b->i);
 	case EX_ITER: return cmp_int(a->id, b->id);
 	case EX_DIM: return dim_cmp(a->dim, b->dim);
 	case EX_PARAM: return cmp_int(a->param, b->param);

@@ -154,7 +154,7 @@ static const char *before_loop(Host *h, Dim *d, bool wraps)
 			return x->name;
 	if (!known_before(h, l, d))
 		return NULL;
-	name = arena_printf(h->m->arena, "size_%d", h->nloop_sizes++);
+	name = arena_printf(h->m->arena, "loop_size_%d", h->nloop_sizes++);
 	vec_push(h->m->arena, &l->sizes, ((LoopSize){d, wraps, name}));
 	return name;
 }
@@ -286,7 +286,8 @@ void host_find_syms(Host *h)
 			DIM_EACH_SYM (s, g->inputs.at[i]->type->dims[d])
 				add_sym(h, s);
 	for (int i = 0; i < n; i++)
-		if (used[i] && is_named(sym_at(h->m->ctx, i)) && !sym_from_data(sym_at(h->m->ctx, i)) &&
+		if (used[i] && is_named(sym_at(h->m->ctx, i)) &&
+		    !sym_from_data(sym_at(h->m->ctx, i)) &&
 		    host_dim_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->nshape_syms = h->syms.n;

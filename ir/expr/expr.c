@@ -120,6 +120,7 @@ static void pool_grow(ExprPool *p)
 	p->nslots = n;
 }
 
+/* The largest id of an iterator in E; -1 if E has none. */
 static int inner_of(const Expr *e)
 {
 	Expr *const *arg;
@@ -260,11 +261,14 @@ static int cmp_own(const Expr *a, const Expr *b)
 	int c;
 
 	switch (a->kind) {
-	case EX_CONST: return ctype_is_float(a->ct) ? memcmp(&a->f, &b->f, sizeof a->f) : cmp_int(a->i, b->i);
+	case EX_CONST:
+		return ctype_is_float(a->ct) ? memcmp(&a->f, &b->f, sizeof a->f)
+					     : cmp_int(a->i, b->i);
 	case EX_ITER: return cmp_int(a->id, b->id);
 	case EX_DIM: return dim_cmp(a->dim, b->dim);
 	case EX_PARAM: return cmp_int(a->param, b->param);
 	case EX_LOAD:
+		/* a text numbers the buffers in another order, by kind, but keeps their names */
 		c = strcmp(a->load.buf->name, b->load.buf->name);
 		c = c ? c : cmp_int(a->load.buf->id, b->load.buf->id);
 		return c ? c : cmp_int(a->load.nidx, b->load.nidx);

@@ -2,7 +2,8 @@
 /*
  * Simplifies a loop tree. Strategies build blocks, tiles and remainders for any sizes; for known
  * sizes many of these are trivial. A LET of a constant or of another iterator is substituted; a
- * loop of one iteration is replaced by its body; a loop of none is removed.
+ * loop of one iteration is replaced by its body; a loop of none is removed, and so is one whose body
+ * had only such loops.
  *
  * No name is captured. A strategy creates a new iterator for each LET and loop, so a definition
  * mentions only iterators of enclosing bodies, which have the same meaning wherever the name is
@@ -93,7 +94,10 @@ static void tidy(Tidy *t, LNode **at)
 			splice(at, n);
 		} else {
 			tidy(t, &n->body);
-			at = &n->next;
+			if (n->kind == LN_LOOP && !n->body)
+				*at = n->next;
+			else
+				at = &n->next;
 		}
 	}
 }

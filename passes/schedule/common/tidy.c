@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simplifies a loop tree. Strategies build blocks, tiles and remainders for any sizes; for known
+ * Joins stages of one thread, and simplifies loop trees. Strategies build blocks, tiles and remainders for any sizes; for known
  * sizes many of these are trivial. A LET of a constant or of another iterator is substituted; a
  * loop of one iteration is replaced by its body; a loop of none is removed, and so is one whose body
  * had only such loops.

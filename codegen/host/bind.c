@@ -110,34 +110,34 @@ static bool is_wide(const Dim *d)
 	return false;
 }
 
-static const char *argument_text(Host *h, Dim *d)
+/* D in C; as an argument if WRAPS. */
+static const char *size_text(Host *h, Dim *d, bool wraps)
 {
 	StrBuf b = {0};
 
 	if (!dim_as_sym(d) && is_wide(d))
-		return arena_printf(h->m->arena, "(int64_t)(%s)", wide_text(h, d));
+		return arena_printf(h->m->arena, wraps ? "(int64_t)(%s)" : "dl_narrow(%s)",
+				    wide_text(h, d));
+	if (!wraps)
+		return checked_text(h, d);
 	dim_print_c(&b, d, host_sym, h);
 	return text_of(h, &b);
 }
 
-static const char *size_text(Host *h, Dim *d)
+/* A symbol of D whose value is not KNOWN, by Sym.id; or null. */
+static Sym *unknown_in(const bool *known, const Dim *d)
 {
-	return !dim_as_sym(d) && is_wide(d)
-		       ? arena_printf(h->m->arena, "dl_narrow(%s)", wide_text(h, d))
-		       : checked_text(h, d);
+	Sym *unknown = NULL;
+
+	DIM_EACH_SYM (s, d) {
+		Sym *x = s->inlined ? unknown_in(known, s->def) : known[s->id] ? NULL : s;
+
+		unknown = x ? x : unknown;
+	}
+	return unknown;
 }
 
 /* ---- Sizes that loops do not change ---- */
-
-static bool known_before(Host *h, const LoopSizes *l, const Dim *d)
-{
-	bool *now = h->known, known;
-
-	h->known = l->known;
-	known = host_dim_known(h, d);
-	h->known = now;
-	return known;
-}
 
 /* The variable for D, as an argument if WRAPS, that is computed before the innermost loop; null:
  * the loop changes D, or D needs no arithmetic. */
@@ -152,11 +152,18 @@ static const char *before_loop(Host *h, Dim *d, bool wraps)
 	VEC_EACH_AT (x, &l->sizes)
 		if (x->dim == d && x->wraps == wraps)
 			return x->name;
-	if (!known_before(h, l, d))
+	if (unknown_in(l->known, d))
 		return NULL;
 	name = arena_printf(h->m->arena, "loop_size_%d", h->nloop_sizes++);
 	vec_push(h->m->arena, &l->sizes, ((LoopSize){d, wraps, name}));
 	return name;
+}
+
+static const char *size_or_variable(Host *h, Dim *d, bool wraps)
+{
+	const char *name = before_loop(h, d, wraps);
+
+	return name ? name : size_text(h, d, wraps);
 }
 
 void host_open_loop(Host *h, LoopSizes *l)
@@ -175,21 +182,17 @@ void host_close_loop(Host *h)
 	h->loop = l->outer;
 	VEC_EACH_AT (x, &l->sizes)
 		strbuf_printf(h->b, "\tconst int64_t %s = %s;\n", x->name,
-			      x->wraps ? host_argument(h, x->dim) : host_dim(h, x->dim));
+			      size_or_variable(h, x->dim, x->wraps));
 }
 
 const char *host_dim(Host *h, Dim *d)
 {
-	const char *name = before_loop(h, d, false);
-
-	return name ? name : size_text(h, d);
+	return size_or_variable(h, d, false);
 }
 
 const char *host_argument(Host *h, Dim *d)
 {
-	const char *name = before_loop(h, d, true);
-
-	return name ? name : argument_text(h, d);
+	return size_or_variable(h, d, true);
 }
 
 static void add_sym(Host *h, Sym *s)
@@ -307,22 +310,9 @@ void host_find_syms(Host *h)
 	h->fact_waits = NEW_ARRAY(h->m->arena, g->facts.n + 1, Sym *);
 }
 
-/* A symbol of D that is unknown so far, or null. */
-static Sym *unknown_in(const Host *h, const Dim *d)
-{
-	Sym *unknown = NULL;
-
-	DIM_EACH_SYM (s, d) {
-		Sym *x = s->inlined ? unknown_in(h, s->def) : h->known[s->id] ? NULL : s;
-
-		unknown = x ? x : unknown;
-	}
-	return unknown;
-}
-
 bool host_dim_known(const Host *h, const Dim *d)
 {
-	return !unknown_in(h, d);
+	return !unknown_in(h->known, d);
 }
 
 /* All symbols of A and B are known. *WAITS: a symbol that was unknown at the last test; while it
@@ -331,9 +321,9 @@ static bool both_known(const Host *h, const Dim *a, const Dim *b, Sym **waits)
 {
 	if (*waits && !h->known[(*waits)->id])
 		return false;
-	*waits = unknown_in(h, a);
+	*waits = unknown_in(h->known, a);
 	if (!*waits)
-		*waits = unknown_in(h, b);
+		*waits = unknown_in(h->known, b);
 	return !*waits;
 }
 

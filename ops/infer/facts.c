@@ -180,21 +180,14 @@ static Dim *zero_of(Ctx *c, const Fact *f)
 	return condition ? condition : dim_sub(c, f->a, f->b);
 }
 
-/* The constants that the equalities of G state of symbols, by Sym.id: TO of dim_subst. */
-static Dim **constants_of(const Graph *g, Arena *a)
+/* If ZERO, which is 0, states a constant of a symbol, notes it: TO of dim_subst. */
+static void note_constant(Ctx *c, Dim *zero, Dim **to)
 {
-	Ctx *c = g->ctx;
-	Dim **to = NEW_ARRAY(a, sym_count(c) + 1, Dim *);
+	Dim *rest = dim_sub(c, zero, dim_const(c, dim_const_part(zero)));
+	const Sym *s = dim_as_sym(rest);
 
-	VEC_EACH_AT (f, &g->facts) {
-		Dim *zero = f->le ? dim_const(c, 0) : zero_of(c, f);
-		Dim *rest = dim_sub(c, zero, dim_const(c, dim_const_part(zero)));
-		Sym *s = dim_as_sym(rest);
-
-		if (s)
-			to[s->id] = dim_sub(c, rest, zero);
-	}
-	return to;
+	if (s)
+		to[s->id] = dim_sub(c, rest, zero);
 }
 
 /* Whether A == B follows from an equality of G: where symbols have the constants that others state,
@@ -204,12 +197,19 @@ static bool follows(const Graph *g, Dim *a, Dim *b)
 	ARENA_LOCAL(tmp);
 	Ctx *c = g->ctx;
 	const int n = sym_count(c);
-	Dim **to = constants_of(g, tmp), *d = dim_subst(c, dim_sub(c, a, b), to, n), *q;
+	Dim **to = NEW_ARRAY(tmp, n + 1, Dim *), *d, *q;
+	DimList zeros = {0};
 
+	VEC_EACH_AT (f, &g->facts)
+		if (!f->le) {
+			vec_push(tmp, &zeros, zero_of(c, f));
+			note_constant(c, zeros.at[zeros.n - 1], to);
+		}
+	d = dim_subst(c, dim_sub(c, a, b), to, n);
 	if (dim_equals(d, 0))
 		return true;
-	VEC_EACH_AT (f, &g->facts)
-		if (!f->le && dim_divides(c, d, dim_subst(c, zero_of(c, f), to, n), &q))
+	VEC_EACH (zero, &zeros)
+		if (dim_divides(c, d, dim_subst(c, zero, to, n), &q))
 			return true;
 	return false;
 }

@@ -59,6 +59,16 @@ Value *canon_view(Canon *c, Node *n, Value *v, const Type *t)
 	return x->out[0];
 }
 
+void canon_concat(Canon *c, Node *n, Value *const *in, int nin)
+{
+	Node *x = node_new(c->g, OP_Concat, in, nin, 1, n);
+
+	node_locs_from(x, n);
+	node_set_int(x, "axis", node_int(n, "axis", 0));
+	x->out[0]->type = n->out[0]->type;
+	canon_replace(c, n, x->out[0]);
+}
+
 bool canon_may_move_here(Canon *c, const Node *n)
 {
 	return n->id >= c->nnodes || c->block[n->id] == c->now ||

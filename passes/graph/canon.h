@@ -36,6 +36,8 @@ void canon_count(Canon *c);
 Value *canon_node(Canon *c, Node *n, OpKind op, Value *const *in, int nin);
 /* As canon_node: V viewed as type T; V itself if it has that type. */
 Value *canon_view(Canon *c, Node *n, Value *v, const Type *t);
+/* Replaces the Concat N by one of the NIN operands IN, which have the same elements. */
+void canon_concat(Canon *c, Node *n, Value *const *in, int nin);
 /* Whether the visited node may as well compute N's result: N is not outside of a loop that contains
  * the visited node. */
 bool canon_may_move_here(Canon *c, const Node *n);

@@ -205,16 +205,11 @@ static void take_begin(Canon *c, const LongerConcat *l)
 	Node *n = l->n;
 	const int rest = n->nin - l->begin->nin;
 	Value **in = NEW_ARRAY(c->tmp, rest + 1, Value *);
-	Node *x;
 
 	in[0] = l->begin->out[0];
 	for (int i = 0; i < rest; i++)
 		in[i + 1] = node_in(n, l->begin->nin + i);
-	x = node_new(c->g, OP_Concat, in, rest + 1, 1, n);
-	node_locs_from(x, n);
-	node_set_int(x, "axis", node_int(n, "axis", 0));
-	x->out[0]->type = n->out[0]->type;
-	canon_replace(c, n, x->out[0]);
+	canon_concat(c, n, in, rest + 1);
 }
 
 void cse_graph(Canon *c)

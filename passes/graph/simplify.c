@@ -210,7 +210,6 @@ static bool simplify_concat(Canon *c, Node *n)
 {
 	Value **in = NEW_ARRAY(c->m->arena, n->nin, Value *);
 	int count = 0, axis = (int)node_int(n, "axis", 0), rank = n->out[0]->type->rank;
-	Node *x;
 
 	axis += axis < 0 ? rank : 0;
 	for (int i = 0; i < n->nin; i++)
@@ -218,11 +217,7 @@ static bool simplify_concat(Canon *c, Node *n)
 			in[count++] = node_in(n, i);
 	if (count == n->nin || !count)
 		return false;
-	x = node_new(c->g, OP_Concat, in, count, 1, n);
-	node_locs_from(x, n);
-	node_set_int(x, "axis", axis);
-	x->out[0]->type = n->out[0]->type;
-	canon_replace(c, n, x->out[0]);
+	canon_concat(c, n, in, count);
 	return true;
 }
 

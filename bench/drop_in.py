@@ -7,8 +7,9 @@
 The packages, whose wheels carry their models, are those of VENV (default build/venv-drop-in):
 python3 -m venv build/venv-drop-in && build/venv-drop-in/bin/pip install magika rapidocr-onnxruntime && build/venv-drop-in/bin/pip install --no-deps silero-vad.
 Each process runs one program on one engine. The first start on dlcc compiles into an empty cache, which the later ones find. In each round
-both engines run once with each number of threads, one after the other; the numbers are the least of the rounds. The status is 1 if answers
-differ."""
+both engines run once with each number of threads, one after the other; the numbers are the least of the rounds. ONNX Runtime binds the threads
+of its pool to all processors, whatever the process may use, so a session whose program names no number of threads gets this one. The status
+is 1 if answers differ."""
 import argparse
 import json
 import os
@@ -31,8 +32,19 @@ def report(begin, made, call, answer):
 begin = time.perf_counter()
 """
 
+# before a program on ONNX Runtime
+BOUNDED = """
+import onnxruntime
+init = onnxruntime.InferenceSession.__init__
+def bounded(self, model, sess_options=None, *args, **kwargs):
+    sess_options = sess_options or onnxruntime.SessionOptions()
+    sess_options.intra_op_num_threads = sess_options.intra_op_num_threads or int(sys.argv[2])
+    init(self, model, sess_options, *args, **kwargs)
+onnxruntime.InferenceSession.__init__ = bounded
+"""
+
 PROGRAMS = {
-    "magika": COMMON + """
+    "magika": """
 from magika import Magika
 m = Magika()
 texts = [b"import os\\ndef f(x):\\n    return x + 1\\n" * 20, b"<html><body><p>words</p></body></html>" * 9, b"# title\\n\\nsome *words*\\n" * 30,
@@ -42,7 +54,7 @@ def call():
 first = call()
 report(begin, time.perf_counter(), call, [[r.output.label, round(float(r.score), 3)] for r in first])
 """,
-    "rapidocr": COMMON + """
+    "rapidocr": """
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 from rapidocr_onnxruntime import RapidOCR
@@ -59,7 +71,7 @@ def call():
 first = call()
 report(begin, time.perf_counter(), call, [[text, round(float(score), 2)] for _, text, score in first])
 """,
-    "silero": COMMON + """
+    "silero": """
 import glob, os
 import importlib.util
 import numpy as np
@@ -96,7 +108,7 @@ def run(o, program, engine, threads, cache):
                OMP_NUM_THREADS=str(threads), PYTHONWARNINGS="ignore")
     path = os.path.join(cache, "program.py")
     with open(path, "w") as f:
-        f.write(PROGRAMS[program])
+        f.write(COMMON + (BOUNDED if engine == "onnxruntime" else "") + PROGRAMS[program])
     done = subprocess.run([o.python, *(["-m", "dlcc.ort"] if engine == "dlcc" else []), path, str(o.calls), str(threads)], env=env, capture_output=True, text=True,
                           preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads]))
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]

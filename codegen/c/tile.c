@@ -21,6 +21,15 @@
 #include <assert.h>
 #include <string.h>
 
+enum {
+	/* A tile of at least so many rows fetches its panel so many terms ahead, if the panel is
+	 * larger than L1. On a CPU with 2 MiB of L2 products of 512 and 768 terms took 0.95 of the
+	 * time; those whose panels fit into L1 took 1.02 of it, so they fetch nothing. With vectors
+	 * of half a cache line the difference was below 0.01. */
+	NEAR_TERMS = 8,
+	NEAR_ROWS = 4
+};
+
 /* The columns that the micro-kernel for T computes. If the number of valid columns is constant, it
  * is rounded up to whole vectors, or to a half vector at the end. A tile without columns, which
  * never runs, is as wide as the others. */
@@ -84,6 +93,14 @@ bool c_tile_counts_rows(const GenC *g, const Tile *t)
 	return t->rows && t->rows->kind != EX_CONST && !t->whole && sets_of(g, t, 1) > 1;
 }
 
+/* A panel for T is larger than L1, so each tile reads it from L2, in vectors of a cache line. */
+static bool is_deep(const GenC *g, const Tile *t)
+{
+	return t->k->kind == EX_CONST && t->b_step->kind == EX_CONST && !t->scaled.scale &&
+	       g->target->vector_bytes >= CACHE_LINE && t->b_step->i > 0 &&
+	       t->k->i > g->target->l1 / dtype_size(t->b->dtype, t->b_step->i);
+}
+
 /* The common prefix of the names of T's functions. It has everything that their code depends on,
  * except their numbers of rows and of sums. */
 static const char *key_of(const GenC *g, const Tile *t)
@@ -91,8 +108,8 @@ static const char *key_of(const GenC *g, const Tile *t)
 	const int columns = columns_of(g, t), run = c_tile_whole_runs(t);
 
 	return arena_printf(
-		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->usual, columns,
-		columns < t->nr ? arena_printf(g->arena, "of%d", t->nr) : "",
+		g->arena, "tile_%s_%dx%d%s%s%s%s%s%s%s%s%s%s%s", ctype_name[t->ct], t->usual,
+		columns, columns < t->nr ? arena_printf(g->arena, "of%d", t->nr) : "",
 		t->kpack == 1            ? ""
 		: t->b->dtype == DT_BF16 ? t->a->dtype == DT_BF16 ? "_bf16_bf16" : "_f32_bf16"
 		: t->a->dtype == DT_U8   ? "_u8_i8"
@@ -115,7 +132,7 @@ static const char *key_of(const GenC *g, const Tile *t)
 		t->scaled.row_scale
 			? arena_printf(g->arena, "_rows%lld", (long long)t->scaled.row_group)
 			: "",
-		t->whole ? "_whole" : "");
+		t->whole ? "_whole" : "", is_deep(g, t) ? "_deep" : "");
 }
 
 /* Tiles of one name share the function. */
@@ -276,6 +293,16 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 	}
 }
 
+/* Fetches into L1 what a tile reads NEAR_TERMS later of its own panel. */
+static void put_near(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, const char *tabs)
+{
+	if (!is_deep(g, t) || rows < NEAR_ROWS)
+		return;
+	for (int j = 0; j < nv; j++)
+		strbuf_printf(b, "%s\t__builtin_prefetch(b + %d * b_step + %d, 0, 3);\n", tabs,
+			      NEAR_TERMS, j * c_tile_lanes(g, t) * t->kpack);
+}
+
 /* Fetches some of what later tiles read. */
 static void put_fetch(StrBuf *b, const char *tabs)
 {
@@ -369,6 +396,7 @@ static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 
 	strbuf_printf(b, "\n%s%sfor (; k < %s; k++) {\n", tabs, ordered ? "if (!wide_terms) " : "",
 		      end);
+	put_near(g, b, t, rows, nv, tabs);
 	put_products(g, b, t, rows, nv, 0, ordered ? "dot_narrow" : "dot_u8_i8", NULL, tabs);
 	put_next(b, rows, true, tabs);
 	strbuf_printf(b, "%s}\n", tabs);

@@ -21,13 +21,20 @@ enum { MAX_VALUES = 8, SEEDS = 4, MAX_PICKS = 8, SHAPES = 2000 };
 static int failed;
 static const char *rule_name;
 
+/* Prints each fault WHAT of a rule once, with the first DETAIL, although many examples may show it. */
+static bool check_of(bool ok, const char *what, const char *detail)
+{
+	static const char *last_rule, *last;
+
+	if (!ok && !(last_rule == rule_name && !strcmp(last, what)))
+		printf("test_rules.c: %s: %s%s\n", last_rule = rule_name, last = what, detail);
+	failed += !ok;
+	return ok;
+}
+
 static bool check(bool ok, const char *what)
 {
-	if (!ok) {
-		printf("test_rules.c: %s: %s\n", rule_name, what);
-		failed++;
-	}
-	return ok;
+	return check_of(ok, what, "");
 }
 
 typedef struct TestRng {
@@ -160,27 +167,46 @@ static Value *find(void *arg, const char *name)
 	for (int i = 0; i < e->n; i++)
 		if (!strcmp(e->name[i], name))
 			return e->value[i];
+	check_of(false, "the example does not give ", name);
 	return NULL;
 }
 
-static bool same(const Tensor *a, const Tensor *b, bool exact)
+/* Whether elements X and Y of a float type differ, EXACT: in their bits, but for those of NaNs. */
+static bool differ(double x, double y, bool exact)
 {
-	double most = 0, off = 0;
+	return exact && !(isnan(x) && isnan(y)) && (!(x == y) || signbit(x) != signbit(y));
+}
 
+/* The sides' results A and B are the same; otherwise WHERE, of N bytes, says where they differ. */
+static bool same(const Tensor *a, const Tensor *b, bool exact, char *where, size_t n)
+{
+	const bool is_float = dtype_is_float(a->dtype);
+	double most = 0, off = 0;
+	int64_t at = -1;
+
+	*where = 0;
 	if (a->dtype != b->dtype || a->bytes != b->bytes)
 		return false;
-	if (!dtype_is_float(a->dtype))
-		return !memcmp(a->data, b->data, (size_t)a->bytes);
+	if (!is_float && !memcmp(a->data, b->data, (size_t)a->bytes))
+		return true;
 	for (int64_t i = 0; i < tensor_numel(a); i++) {
-		double x = dtype_load_f64(a->dtype, a->data, i),
-		       y = dtype_load_f64(b->dtype, b->data, i);
+		double x = is_float ? dtype_load_f64(a->dtype, a->data, i)
+				    : (double)dtype_load_i64(a->dtype, a->data, i),
+		       y = is_float ? dtype_load_f64(b->dtype, b->data, i)
+				    : (double)dtype_load_i64(b->dtype, b->data, i);
 
-		if (exact && !(isnan(x) && isnan(y)) && (!(x == y) || signbit(x) != signbit(y)))
-			return false;
+		if (at < 0 && (is_float ? differ(x, y, exact) : x != y)) {
+			at = i;
+			snprintf(where, n,
+				 ": element %lld of %s is %.9g on the left, %.9g on the right",
+				 (long long)i, dtype_info[a->dtype].name, y, x);
+		}
 		most = fmax(most, fabs(y));
 		off = fmax(off, fabs(x - y));
 	}
-	return exact || off <= 1e-5 * most;
+	if (is_float && !exact && !(off <= 1e-5 * most))
+		snprintf(where, n, ": by up to %.3g, where the largest element is %.3g", off, most);
+	return is_float && (exact ? at < 0 : off <= 1e-5 * most);
 }
 
 /* The graph of one rule, and the state for rewriting it. */
@@ -216,6 +242,7 @@ static bool apply(Trial *t, int at, const Rule *rule, Value *v)
 	Tensor *before[1], *after[1];
 	const Type *type = v->type;
 	const int faults = t->diag.errors;
+	char where[160] = "";
 
 	graph_result(t->m.graph, v, "y");
 	check(eval_graph(t->m.graph, t->e.data, before, t->a, &t->diag),
@@ -227,9 +254,9 @@ static bool apply(Trial *t, int at, const Rule *rule, Value *v)
 	v = t->m.graph->results.at[0]->value;
 	check(v->type == type, "another type");
 	check(graph_verify(t->m.graph, &t->diag, rule->name), "the graph is broken");
-	check(eval_graph(t->m.graph, t->e.data, after, t->a, &t->diag) &&
-		      same(after[0], before[0], rule->flags == RULE_EXACT),
-	      "the sides differ");
+	check_of(eval_graph(t->m.graph, t->e.data, after, t->a, &t->diag) &&
+			 same(after[0], before[0], rule->flags == RULE_EXACT, where, sizeof where),
+		 "the sides differ", where);
 	return true;
 }
 
@@ -274,10 +301,15 @@ int main(void)
 		unsigned pick = 0;
 
 		rule_name = rule_table[i].name;
+		for (int j = 0; j < i; j++)
+			check(strcmp(rule_table[j].name, rule_name) != 0,
+			      "another rule has this name");
+		check(strcmp(rule_table[i].lhs, rule_table[i].rhs) != 0, "the sides are the same");
 		for (uint64_t seed = 1; seed <= SEEDS; seed++)
 			for (pick = 0; try_rule(i, &rule_table[i], pick, seed); pick++)
 				;
-		check(pick > 0 && pick <= MAX_PICKS, "no left side can be built");
+		if (!check(pick > 0 && pick <= MAX_PICKS, "no left side can be built"))
+			continue;
 		for (uint64_t seed = 1; seed <= SHAPES; seed++)
 			applied += try_shape(i, &rule_table[i], (unsigned)seed % pick, seed * 7919);
 		check(applied > 0, "applies to none of the other shapes");

@@ -4,6 +4,7 @@
 #include "frontend/onnx.pb-c.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 enum {
@@ -26,6 +27,7 @@ typedef struct Walk {
 	Diag *diag;
 	const char *file;
 	const uint8_t *bytes;
+	size_t n;
 	StrBuf *out;
 	WireRanges *ranges;
 	uint64_t budget;
@@ -38,12 +40,29 @@ typedef struct Span {
 typedef ProtobufCMessageDescriptor Message;
 typedef ProtobufCFieldDescriptor Field;
 
+/* What a file may be instead, by its first bytes. */
+static const char *other_format(const Walk *w)
+{
+	enum { LOOKED_AT = 64 };
+	static const uint8_t elf[] = {0x7f, 'E', 'L', 'F'};
+	size_t n = 0;
+
+	if (w->n >= sizeof elf && !memcmp(w->bytes, elf, sizeof elf))
+		return "the file is a library or a program; dlrun runs what dlcc has compiled";
+	while (n < w->n && n < LOOKED_AT &&
+	       ((w->bytes[n] >= ' ' && w->bytes[n] < 0x7f) ||
+		(w->bytes[n] >= '\t' && w->bytes[n] <= '\r')))
+		n++;
+	if (n == w->n || n == LOOKED_AT)
+		return "the file is text, maybe a web page in place of the model";
+	return "the file is damaged, cut short or of another format";
+}
+
 static bool fault(Walk *w, size_t at, const Message *m, const char *what)
 {
 	return diag_error(w->diag, (DiagLoc){.file = w->file},
-			  "not a valid ONNX file: %s, at byte %zu in a %s; "
-			  "the file is damaged, cut short or of another format",
-			  what, at, m->short_name);
+			  "not a valid ONNX file: %s, at byte %zu in a %s; %s", what, at,
+			  m->short_name, other_format(w));
 }
 
 static bool spend(Walk *w, size_t at, const Message *m, uint64_t cost)
@@ -350,6 +369,7 @@ bool wire_compact(Arena *a, Diag *d, const char *file, const ProtobufCMessageDes
 		  .diag = d,
 		  .file = file,
 		  .bytes = bytes,
+		  .n = n,
 		  .out = out,
 		  .ranges = ranges,
 		  .budget = budget_base};

@@ -284,7 +284,8 @@ def main():
         tests = [t for t in suites.collect(runner) if selected(t, options.tests)]
         for pattern, given in zip(options.tests, options.given):
             if not answered(pattern, tests):
-                print(f'no suite or case "{given}"')
+                script = os.path.isfile(os.path.join(ROOT, "tests", given, "run.sh"))
+                print(f'no suite or case "{given}"' + (f'; the script is "scripts/{given}*"' if script else "; HACKING.md lists the suites"))
                 return 1
         listed = {s: read_lines(os.path.join(PASSING, s + ".txt")) for s in suites.listed_suites()}
         results = run_all(runner, tests, listed)

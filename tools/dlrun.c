@@ -308,6 +308,18 @@ static int32_t named_input(const Session *s, const char *text)
 	return found;
 }
 
+/* Refuses -i TEXT, naming the inputs that there are. */
+static bool unknown_input(const Session *s, const char *text)
+{
+	STRBUF_LOCAL(b);
+
+	for (int32_t i = 0; i < s->desc->n_in; i++)
+		strbuf_printf(&b, "%s \"%s\"", i ? "," : "; it has", session_in(s, i)->name);
+	return diag_error(s->diag, (DiagLoc){.file = s->path},
+			  "-i %s: the model has no such input%s", text,
+			  b.n ? strbuf_str(&b) : "; it has none");
+}
+
 /* The files of -i for one input: several are the items of a value that is not a tensor. */
 typedef struct Paths {
 	const char **at;
@@ -322,9 +334,7 @@ static bool input_paths(const RunOptions *o, const Session *s, Paths *paths)
 		Paths *p = &paths[i < 0 ? 0 : i];
 
 		if (i < 0)
-			return diag_error(
-				s->diag, (DiagLoc){.file = s->path},
-				"-i %s: the model has no such input; --describe lists all", text);
+			return unknown_input(s, text);
 		path = text + strlen(session_in(s, i)->name) + 1;
 		if (session_in(s, i)->form == DL_TENSOR && p->n && strcmp(p->at[0], path))
 			return diag_error(s->diag, (DiagLoc){.file = s->path},

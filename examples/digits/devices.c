@@ -67,7 +67,12 @@ int main(int argc, char **argv)
 		apart = fmax(apart, fabs((double)cpu[i] - (double)gpu[i]));
 		largest = fmax(largest, fabs((double)cpu[i]));
 	}
-	printf(": %d scans on each, logits %.0e apart, the largest %.0f\n", n, apart, largest);
+	printf(": %d scans on each, ", n);
+	if (apart > 0)
+		printf("logits %.0e apart", apart);
+	else
+		printf("the same logits");
+	printf(", the largest %.0f\n", largest);
 	free(scan), free(x), free(cpu), free(gpu), fclose(f);
 	return !(apart <= 2e-5 * largest);
 }

@@ -6,9 +6,10 @@
  *
  * The model is a usual export of a decoder with caches: it takes input_ids, and maybe position_ids
  * and attention_mask, and for each layer the keys and values of the tokens so far, and gives
- * scores, and the caches with the new tokens. Each cache is one piece of memory with room for all
- * tokens, in which a run writes only the new ones: input and output have the same address, and
- * strides that tell the room (docs/c-api.md, "Outputs in place of inputs").
+ * scores, and the caches with the new tokens. run.sh has the line that builds this program. Each
+ * cache is one piece of memory with room for all tokens, in which a run writes only the new ones:
+ * input and output have the same address, and strides that tell the room (docs/c-api.md, "Outputs
+ * in place of inputs").
  */
 #include "dlrt.h"
 #include "sample.h"

@@ -12,7 +12,7 @@ cd "$out"
 
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra ${CFLAGS:-} -I"$build/include" "$here/generate.c" -o generate -lm -ldl
 if [ ! -e "$corpus/stories260k_prim/model.onnx" ]; then
-	echo "no models to generate with in $corpus"
+	echo "no models to generate with in $corpus; ./generate takes any usual export of a decoder with caches that dlcc has compiled"
 	exit 0
 fi
 mkdir -p stories

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Servers in Python with a compiled model, which answers a scan of examples/digits over HTTP: run.sh [BUILD]. They are run where
-# build/venv-servers has their packages: python3 -m venv build/venv-servers && build/venv-servers/bin/pip install numpy litserve 'ray[serve]'
+# build/venv-servers has their packages: python3 -m venv build/venv-servers && build/venv-servers/bin/pip install ./python numpy litserve 'ray[serve]'
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:-$here/../../build}" && pwd)

@@ -122,7 +122,8 @@ def _export(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, A
     except Refused:
         raise
     except Exception as error:  # torch's exporters raise exceptions of many kinds about what they cannot express
-        raise Refused(f"torch.onnx.export: {_first_line(error)}") from error
+        hint = "; the sizes of dynamic dims in the example have to be 2 or more" if "Constraints violated" in str(error) else ""
+        raise Refused(f"torch.onnx.export: {_first_line(error)}{hint}") from error
     return path
 
 
@@ -145,16 +146,17 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
-def export(module: torch.nn.Module, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
+def export(module: torch.nn.Module, args: Sequence[Any] | torch.Tensor = (), kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
            input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None, **options: Any) -> Model:
-    """Compiles MODULE ahead of time, as it computes with the inputs ARGS and KWARGS.
+    """Compiles MODULE ahead of time, as it computes with the inputs ARGS, a tuple or one tensor, and KWARGS.
 
     dynamic_shapes  which dims of the inputs vary, as torch.export.export takes it: {"x": {0: torch.export.Dim("batch", max=64)}}; bounds
-                    of a dim are bounds of the model's
+                    of a dim are bounds of the model's. In ARGS such a dim has a size of 2 or more: torch takes 0 and 1 for constants
     input_names, output_names   names in the compiled model; default: those that torch.onnx.export finds
     options         arguments of dlcc.compile: dims, target, cache, level, threads, ...
 
     Raises Refused if torch cannot export the module, and dlcc.CompileError if dlcc lacks something of it."""
+    args = (args,) if isinstance(args, torch.Tensor) else args
     with tempfile.TemporaryDirectory(prefix="dlcc-") as folder:
         path = _export(module, args, kwargs, dynamic_shapes, folder, input_names, output_names)
         options["dims"] = {**_bounds(dynamic_shapes), **(options.get("dims") or {})}

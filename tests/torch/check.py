@@ -240,10 +240,22 @@ def an_export_that_torch_refuses():
         raise AssertionError("no exception")
 
 
+def one_tensor_as_the_arguments():
+    module = convolutional().eval()
+    x = torch.randn(1, 3, 16, 16)
+    same(torch.from_numpy(dlcc.export(module, x)(x.numpy())), module(x).detach())
+    try:  # torch takes a size of 1 for a constant
+        dlcc.export(module, x, dynamic_shapes=({0: torch.export.Dim("batch")},))
+    except pytorch.Refused as error:
+        assert "have to be 2 or more" in str(error), error
+    else:
+        raise AssertionError("no exception")
+
+
 TESTS = (a_convolution, an_attention, a_marked_batch_is_compiled_once, sizes_that_vary_are_compiled_twice, every_size_is_dynamic,
          a_structure_of_results, a_size_as_a_number, bfloat16, a_changed_parameter_is_compiled_again, gradients_run_eagerly,
          writes_to_an_input_run_eagerly, batch_norm_in_training_runs_eagerly, views_of_inputs_run_eagerly, a_result_twice_is_one_tensor, numbers_of_a_module, random_numbers_run_eagerly, refusals_are_one_warning,
-         exported_with_a_dynamic_batch, names_of_sizes_in_another_order, an_export_that_torch_refuses)
+         exported_with_a_dynamic_batch, names_of_sizes_in_another_order, an_export_that_torch_refuses, one_tensor_as_the_arguments)
 
 
 def main():

@@ -212,7 +212,6 @@ static bool note_index(Conv3x3 *c, const Stmt *s, Iter *const *iter)
 {
 	for (int d = 0; d < s->nwidx; d++) {
 		Expr *e = s->widx[d];
-		bool channel;
 
 		EX_MAP (x, c->k->pool, &e) {
 			if (x->kind != EX_ITER)
@@ -221,10 +220,7 @@ static bool note_index(Conv3x3 *c, const Stmt *s, Iter *const *iter)
 				return false;
 			x = ex_iter(c->k->pool, iter[x->iter->id]);
 		}
-		channel = is_channel(c, e, c->o);
-		if (!channel && e->kind != EX_ITER && !is_zero(e))
-			return false;
-		if (channel && s->out[0]->kind == BUF_OUT && !innermost(s->out[0], d))
+		if (e->kind != EX_ITER && !is_zero(e) && !is_channel(c, e, c->o))
 			return false;
 		c->index[s->out[0]->id][d] = e;
 	}
@@ -305,6 +301,16 @@ bool conv3x3_find(Module *m, Node *n, Conv3x3 *c)
 	       has_epilogue(c, k->stmts.at[0]);
 }
 
+int conv3x3_moved_dim(const Conv3x3 *c, const Buf *b)
+{
+	Expr *const *index = c->index[b->id];
+
+	for (int d = 0; b->kind == BUF_OUT && d < b->rank; d++)
+		if (index[d] && is_channel(c, index[d], c->o) && !innermost(b, d))
+			return d;
+	return -1;
+}
+
 /* ---- Cost ---- */
 
 /* Estimates D with the values SYM for its symbols. */
@@ -315,10 +321,10 @@ static double estimate(const Dim *d, const int64_t *sym)
 	return dim_eval(d, sym, &v) && v > 0 ? (double)v : 1;
 }
 
-/* The sizes of a convolution: groups, channels of a group, images, and the result's rows and
- * columns. */
+/* The sizes of a convolution: groups, channels of a group, images, the result's rows and columns,
+ * and the results that are copied to another order. */
 typedef struct ConvSizes {
-	double groups, c, o, images, out[2];
+	double groups, c, o, images, out[2], copies;
 } ConvSizes;
 
 static ConvSizes sizes_of(Module *m, const Conv3x3 *c)
@@ -337,6 +343,8 @@ static ConvSizes sizes_of(Module *m, const Conv3x3 *c)
 		s.images *= estimate(c->other[i]->extent, one);
 	for (int d = 0; d < 2; d++)
 		s.out[d] = estimate(c->out[d]->extent, image);
+	VEC_EACH (b, &c->k->bufs)
+		s.copies += conv3x3_moved_dim(c, b) >= 0;
 	return s;
 }
 
@@ -364,13 +372,21 @@ static double row_of_channels(const Target *t, double c)
 	return t->vector_bytes >= 64 ? c : c - rest + rest * lanes * (double)WINOGRAD_REST;
 }
 
+/* Seconds for copying results whose channels are not innermost, which the direct form stores so. */
+static double copy_seconds(const Target *t, const ConvSizes *s)
+{
+	const double elements = s->groups * s->o * s->images * s->out[0] * s->out[1];
+
+	return s->copies * 2 * 4 * elements / (t->memory * 1e9);
+}
+
 /* Seconds for the convolution with tiles of M x M. */
 static double winograd_seconds(const Target *t, const ConvSizes *s, int m)
 {
 	const double points = (m + WINOGRAD_TAPS - 1) * (m + WINOGRAD_TAPS - 1),
 		     tiles = s->images * ceil(s->out[0] / m) * ceil(s->out[1] / m);
 
-	return products(t, s, points, tiles) +
+	return products(t, s, points, tiles) + copy_seconds(t, s) +
 	       points * tiles * s->groups * (row_of_channels(t, s->c) + row_of_channels(t, s->o)) *
 		       (double)WINOGRAD_TRANSFORM / (t->gflops * 1e9);
 }

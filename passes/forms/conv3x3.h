@@ -35,6 +35,9 @@ bool conv3x3_find(Module *m, Node *n, Conv3x3 *c);
 /* Index E is OF with other iterators. Records in ITER, by Iter.id, that of OF for each of E, and is
  * false if E's has another there. */
 bool conv3x3_same_index(Ctx *c, Expr *e, Expr *of, Iter **iter);
+/* The dim of C's result B that has its channels, if another is innermost: then the transform back
+ * stores B with this dim innermost, and a kernel copies it. Else, or if B is not a result, -1. */
+int conv3x3_moved_dim(const Conv3x3 *c, const Buf *b);
 /* The number of rows of Winograd's tiles, 2 or 4, if M's first processor computes C so in less
  * than 90 % of the direct form's time; 0: it does not, C has fewer than 16 channels, or 24 in a
  * group, or --winograd forbids it. Modules for GPUs do not ask. */

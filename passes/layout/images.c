@@ -102,6 +102,24 @@ Value *layout_copy(Module *m, const Node *n, Node *before, Value *v, int last, i
 	return c.n->out[0];
 }
 
+void layout_result(Module *m, Node *n, Buf *b, int last)
+{
+	Value *v = n->out[b->param];
+	const Type *to = v->type;
+	Iter *it[MAX_RANK];
+	Copy c;
+
+	v->type = type_with_layout(m->ctx, to, layout_permuted(m->ctx, to, last)->layout);
+	b->layout = v->type->layout;
+	c = copy_node(m, n, n->next, v, to, "result", "copied");
+	kernel_iters_of(c.k, c.out, it);
+	c.n->out[0]->name = v->name;
+	v->name = NULL;
+	value_move(v, c.n->out[0]);
+	node_set_input(c.n, 0, v);
+	copy_elements(&c, -1, it, it, it);
+}
+
 /* A copy of filter V, for N, whose last dim is V's dim LAST, of TO indices. */
 static Value *filter_copy(Module *m, Node *n, Value *v, int last, int64_t to)
 {

@@ -27,6 +27,7 @@
 #include "passes/forms/conv3x3.h"
 #include "passes/forms/form.h"
 #include "passes/forms/kernels.h"
+#include "passes/layout/layout_impl.h"
 #include "passes/layout/winograd_form.h"
 
 /* A kernel that is made from parts of the convolution's. */
@@ -483,6 +484,9 @@ void winograd(Module *m, Node *n)
 	if (!form->winograd)
 		return;
 	winograd_form(form->winograd, &f);
+	VEC_EACH (b, &c.k->bufs)
+		if (conv3x3_moved_dim(&c, b) >= 0)
+			layout_result(m, n, b, conv3x3_moved_dim(&c, b));
 	v = image(m, &c, &f);
 	result(m, &c, &f, product(m, &c, &f, v, filter(m, &c, &f)));
 	form_changed(m, n);

@@ -44,9 +44,15 @@ enum {
 
 /* ---- Recognition ---- */
 
+/* Dim D of B is contiguous: no later axis has more than one element. */
 static bool innermost(const Buf *b, int d)
 {
-	return buf_axis(b, d) == (b->layout ? b->layout->n : b->rank) - 1;
+	const int n = b->layout ? b->layout->n : b->rank;
+
+	for (int i = buf_axis(b, d) + 1; i < n; i++)
+		if (!dim_equals(b->dims[b->layout ? b->layout->ax[i].dim : i], 1))
+			return false;
+	return true;
 }
 
 /* IDX is tap + position + a constant. */

@@ -5,15 +5,10 @@
 #define PASSES_FORMS_VIEWS_IMPL_H
 
 #include "passes/forms/kernels.h"
+#include "passes/forms/parts.h"
 #include "passes/module.h"
 
 enum { MOST_NODES = 32 };
-
-/* The factors that a dim or an iterator is split into, outermost first; null: it is not split. */
-typedef struct Parts {
-	int n;
-	Dim *dim[MAX_RANK];
-} Parts;
 
 /* A kernel node to rewrite. */
 typedef struct Member {
@@ -37,13 +32,9 @@ typedef struct Views {
 
 /* ---- passes/kernel/views.c ---- */
 
-/* The number of dims or iterators that replace one with the parts P (1 if P is null). */
-int parts_count(const Parts *p);
 bool parts_any(const Parts *const *p, int n);
 /* The member of V that is N, or null. */
 const Member *views_member(const Views *v, const Node *n);
-/* Finds parts that divide the dims of both A and B; false if there are none. */
-bool views_common_parts(Views *v, const Type *a, const Type *b, const Parts **pa, const Parts **pb);
 /* The parts of X's dims. */
 const Parts **views_parts_of(Views *v, Value *x);
 /* Whether N is a kernel that only moves elements; false for null. */

@@ -7,6 +7,9 @@
  */
 #include "passes/graph/canon.h"
 #include "passes/forms/kernels.h"
+#include "passes/forms/parts.h"
+
+#include <string.h>
 
 /* ---- Copies ---- */
 
@@ -138,6 +141,108 @@ void canon_transpose_perm(const Node *n, int64_t *perm)
 	}
 }
 
+/* The parts of the dims of a View's operand and result, in their order in memory. */
+typedef struct ViewParts {
+	int n;
+	bool one[MAX_RANK * 2];                          /* whether a part is 1 */
+	int before[MAX_RANK * 2], after[MAX_RANK * 2]; /* the dim of the operand, of the result */
+} ViewParts;
+
+static int list_parts(const Type *t, const Parts **parts, int *dim, bool *one)
+{
+	int n = 0;
+
+	for (int d = 0; d < t->rank; d++)
+		for (int i = 0; i < parts_count(parts[d]); i++, n++) {
+			dim[n] = d;
+			one[n] = dim_equals(parts[d] ? parts[d]->dim[i] : t->dims[d], 1);
+		}
+	return n;
+}
+
+static bool find_parts(Canon *c, const Type *x, const Type *y, ViewParts *p)
+{
+	const Parts *of_x[MAX_RANK], *of_y[MAX_RANK];
+
+	if (!parts_common(c->m->ctx, c->tmp, x, y, of_x, of_y))
+		return false;
+	p->n = list_parts(x, of_x, p->before, p->one);
+	list_parts(y, of_y, p->after, p->one);
+	return true;
+}
+
+/* Assigns to OUTER the order in which a Transpose PERM of the View's result, of RANK dims, moves
+ * the dims of its operand, of which there are OF. False if it separates or reorders the parts of
+ * one of them. Dims of 1 are first. */
+static bool moves_whole_dims(const ViewParts *p, const int64_t *perm, int rank, int of,
+			     int64_t *outer)
+{
+	bool moved[MAX_RANK] = {false};
+	int64_t order[MAX_RANK];
+	int n = 0, ones = 0, last = -1;
+
+	for (int i = 0; i < rank; i++)
+		for (int k = 0; k < p->n; k++) {
+			const int d = p->before[k];
+
+			if (p->after[k] != perm[i] || p->one[k])
+				continue;
+			if (last >= 0 && p->before[last] == d) {
+				if (k < last)
+					return false;
+			} else {
+				if (moved[d])
+					return false;
+				moved[d] = true;
+				order[n++] = d;
+			}
+			last = k;
+		}
+	for (int d = 0; d < of; d++)
+		if (!moved[d])
+			outer[ones++] = d;
+	memcpy(outer + ones, order, (size_t)n * sizeof *order);
+	return true;
+}
+
+/* V's users only view its elements, or there are none besides the graph's results. */
+static bool only_viewed(const Value *v)
+{
+	for (const Use *u = v->uses; u; u = u->next)
+		if (u->user && !(op_row[u->user->op].flags & OPF_VIEW))
+			return false;
+	return true;
+}
+
+/* Transpose N of a View of what another operator computes becomes a View of a Transpose, which can
+ * be fused with the operator, if it moves whole dims of the View's operand. For example, the
+ * channels of a detector's convolution are classes of anchors, [n,a*k,h,w]. They become rows
+ * [n,h,w,a,k]. If other operators than Views read N's result, the View stays away from them. */
+static bool transpose_before_view(Canon *c, Node *n)
+{
+	Node *view = node_in(n, 0)->def;
+	int64_t perm[MAX_RANK], outer[MAX_RANK];
+	ViewParts parts;
+	const Type *x;
+	Node *t;
+
+	if (!view || view->op != OP_View || !value_used_once(view->out[0]) ||
+	    !node_in(view, 0)->def || node_in(view, 0)->def->op == OP_Const ||
+	    !only_viewed(n->out[0]))
+		return false;
+	x = infer_type(view, 0);
+	canon_transpose_perm(n, perm);
+	if (!find_parts(c, x, view->out[0]->type, &parts) ||
+	    !moves_whole_dims(&parts, perm, view->out[0]->type->rank, x->rank, outer))
+		return false;
+	t = node_new(c->g, OP_Transpose, (Value *[]){node_in(view, 0)}, 1, 1, n);
+	node_locs_from(t, n);
+	node_set_ints(t, "perm", outer, x->rank);
+	infer_node(c->in, t);
+	canon_replace(c, n, canon_view(c, n, t->out[0], n->out[0]->type));
+	return true;
+}
+
 static bool simplify_transpose(Canon *c, Node *n)
 {
 	Node *d = node_in(n, 0)->def;
@@ -146,7 +251,7 @@ static bool simplify_transpose(Canon *c, Node *n)
 	Node *x;
 
 	if (!d || d->op != OP_Transpose)
-		return false;
+		return transpose_before_view(c, n);
 	canon_transpose_perm(d, a);
 	canon_transpose_perm(n, b);
 	for (int i = 0; i < rank; i++)

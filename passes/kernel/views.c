@@ -24,39 +24,6 @@
 
 /* ---- Parts ---- */
 
-bool views_common_parts(Views *v, const Type *a, const Type *b, const Parts **pa, const Parts **pb)
-{
-	const Type *type[2] = {a, b};
-	const Parts **to[2] = {pa, pb};
-	Parts *part[2] = {NULL, NULL};
-	Dim *left[2] = {NULL, NULL}, *q;
-	int at[2] = {0, 0};
-
-	for (int n = 0; at[0] < a->rank || at[1] < b->rank; n++) {
-		int less;
-
-		for (int s = 0; s < 2; s++) {
-			if (left[s])
-				continue;
-			if (at[s] == type[s]->rank)
-				return false;
-			left[s] = type[s]->dims[at[s]];
-			part[s] = NEW(v->tmp, Parts);
-		}
-		less = dim_divides(v->m->ctx, left[1], left[0], &q) ? 0 : 1;
-		if (n == MAX_RANK || (less == 1 && !dim_divides(v->m->ctx, left[0], left[1], &q)))
-			return false;
-		for (int s = 0; s < 2; s++)
-			part[s]->dim[part[s]->n++] = left[less];
-		left[1 - less] = left[0] == left[1] ? NULL : q;
-		left[less] = NULL;
-		for (int s = 0; s < 2; s++)
-			if (!left[s])
-				to[s][at[s]++] = part[s]->n > 1 ? part[s] : NULL;
-	}
-	return true;
-}
-
 const Parts **views_parts_of(Views *v, Value *x)
 {
 	const Parts **parts;
@@ -71,11 +38,6 @@ const Parts **views_parts_of(Views *v, Value *x)
 		v->parts[v->nvalues++] = parts;
 	}
 	return parts;
-}
-
-int parts_count(const Parts *p)
-{
-	return p ? p->n : 1;
 }
 
 bool parts_any(const Parts *const *p, int n)
@@ -347,7 +309,7 @@ static bool through(Views *v, Node *n)
 	v->n = v->nvalues = 0;
 	px = views_parts_of(v, x);
 	py = views_parts_of(v, y);
-	if (!views_common_parts(v, x->type, y->type, px, py))
+	if (!parts_common(v->m->ctx, v->tmp, x->type, y->type, px, py))
 		return false;
 	join_rows(v, x->def);
 	rows = v->n;

@@ -491,14 +491,17 @@ def tiles(t):
 def middles(t):
     """Operators between two convolutions, where `layout` chooses the order of tensors: windows, products, sums and moves."""
     channels, slide, side = (t.number[n] for n in ("channels", "slide", "side"))
-    kinds = ("depthwise", "depthwise", "dense", "grouped", "transposed", "MaxPool", "residual", "squeeze", "concat", "slice", "transpose", "pad")
+    kinds = ("depthwise", "depthwise", "dense", "grouped", "narrow", "transposed", "MaxPool", "residual", "squeeze", "concat", "slice", "transpose", "pad")
     for dtype, kind in itertools.product(FLOATS, kinds):
-        for i in range((18 if kind == "grouped" else 6) if dtype == "f32" else 1):
+        for i in range((18 if kind in ("grouped", "narrow") else 6) if dtype == "f32" else 1):
             g = Graph(f"Middle.{kind}.{dtype}.{i}")
             c = g.random.choice([n for n in t.around(dtype) if n >= 8] + [channels - 1, channels, channels + 1, 2 * channels + 1])
             group = g.random.choice((2, 2, 3, 5)) if kind == "grouped" else 1
             if kind == "grouped":
                 c = group * g.random.choice([n for n in t.around(dtype) if 0 < n < 50] + [4, 5, 6, 12])
+            if kind == "narrow":   # vectors across groups, where their channels are whole vectors
+                group, each = g.random.choice((2, 3, 4, 8, 12)), g.random.choice((4, 8))
+                c = group * each
             kernel, strides, dilations, pads, least = window(g, 2, kind == "transposed")
             least = [max(n, k) for n, k in zip(least, kernel)] if kind == "MaxPool" else least
             if kind == "transposed":
@@ -523,7 +526,7 @@ def middles(t):
                 m = weighted(g, "m", a, dtype, 1, 1, c, kernel, **slides)
             elif kind == "transposed":
                 m = g.node("m", "ConvTranspose", a, g.weights("m_w", dtype, [c, c, *kernel]), **slides)
-            elif kind in ("dense", "grouped"):
+            elif kind in ("dense", "grouped", "narrow"):
                 m = weighted(g, "m", a, dtype, out // group, c // group, group, kernel, **slides)
             elif kind == "MaxPool":
                 m = g.node("m", kind, a, kernel_shape=kernel, pads=[(k - 1) // 2 for k in kernel] * 2, strides=strides)

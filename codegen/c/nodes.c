@@ -429,6 +429,33 @@ static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 	strbuf_puts(&f->body, ");\n");
 }
 
+/* Prints the call of micro-kernel FN for T, whose columns are in groups. */
+static void print_group_call(Fn *f, const Tile *tl, const char *fn)
+{
+	ExprPool *p = f->sched->kernel->pool;
+	Expr *zero = ex_int(p, CT_I64, 0),
+	     *e[] = {tl->k,
+		     ex_subst_iters(p, tl->a_at, &(Iter *){tl->row}, &zero, 1),
+		     tl->by_runs.step,
+		     tl->by_runs.shift,
+		     tl->b_at,
+		     tl->b_step,
+		     tl->acc_at};
+	StrBuf t[7] = {{0}};
+
+	fn_texts(f, e, 7, t);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "%s(%s, ", fn, strbuf_str(&t[0]));
+	print_address(f, tl->by_runs.starts, strbuf_str(&t[1]));
+	strbuf_printf(&f->body, ", %s, %s, ", strbuf_str(&t[2]), strbuf_str(&t[3]));
+	print_address(f, tl->b, strbuf_str(&t[4]));
+	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[5]));
+	print_address(f, tl->acc, strbuf_str(&t[6]));
+	strbuf_puts(&f->body, ");\n");
+	for (int i = 0; i < 7; i++)
+		strbuf_free(&t[i]);
+}
+
 static void print_tile(Fn *f, const LNode *n)
 {
 	enum { MOST = 13 };
@@ -449,6 +476,10 @@ static void print_tile(Fn *f, const LNode *n)
 			 tl->order.first};
 	StrBuf t[MOST] = {{0}};
 
+	if (tl->by_runs.shift) {
+		print_group_call(f, tl, fn);
+		return;
+	}
 	fn_tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;

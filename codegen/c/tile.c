@@ -144,6 +144,9 @@ const char *c_tile_use(GenC *g, const Tile *t)
 		t->usual < t->mr ? arena_printf(g->arena, "_to%d", t->mr) : "",
 		!many ? "" : c_tile_counts_rows(g, t) ? "_any" : "_many");
 
+	if (t->by_runs.shift)
+		key = arena_printf(g->arena, "tile_%s_%dx%d_groups%d", ctype_name[t->ct], t->mr,
+				   t->nr, (int)t->by_runs.terms->i);
 	for (int i = 0; i < g->tiles.n; i++)
 		if (!strcmp(g->tiles.at[i], key))
 			return g->tiles.at[g->last_tile = i];
@@ -711,6 +714,10 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Na
 	RowsFunction f[MOST_FUNCTIONS];
 	int n;
 
+	if (t->by_runs.shift) {
+		c_tile_groups(b, t, key);
+		return;
+	}
 	if (t->whole) {
 		rows_function(g, b, t, key, t->mr, t->rows ? 1 : sets_of(g, t, t->mr));
 		return;

@@ -71,6 +71,11 @@ void c_tile_dot_functions(const GenC *g, StrBuf *b);
 void c_tile_scaled(const GenC *g, StrBuf *b, const Tile *t, const char *name, int rows, int sets,
 		   const char *parameters);
 
+/* ---- tile_groups.c ---- */
+
+/* Prints the function NAME, the micro-kernel of T, whose columns are in groups. */
+void c_tile_groups(StrBuf *b, const Tile *t, const char *name);
+
 /* ---- tile_rows.c ---- */
 
 /* The same, where A is quantised, too: sums of integers, so that there is one for each element. */

@@ -84,10 +84,17 @@ enum {
  * of the tile is term (FIRST + k) mod TERMS of run (FIRST + k) / TERMS. Run t of row i starts at
  * element STARTS[a_at + t*STEP], evaluated at ROW = i, of A; or, if that is negative, at element
  * -1 - STARTS[...] of EDGE, which holds the runs that lie partly outside of A's tensor. EDGE begins
- * with a run of zeros for all runs that lie outside. STARTS has an entry for all mr rows. */
+ * with a run of zeros for all runs that lie outside. STARTS has an entry for all mr rows.
+ *
+ * If SHIFT is not null, the columns are in groups of TERMS, a constant, and each group has runs of
+ * its own, as a convolution of groups of few channels has. The runs of the tile's first group start
+ * SHIFT elements later than STARTS says, and those of the others follow them in A. So one vector
+ * holds the terms of all groups, and term c of a run is multiplied for each column of its group:
+ * element (t*TERMS + d, j) of B is the factor of term j % TERMS of run t for column (j + d) % TERMS
+ * of the same group. */
 typedef struct TileRuns {
 	Buf *starts, *edge; /* locals; STARTS null: no runs; EDGE null: every run is inside the tensor */
-	Expr *first, *terms, *step;
+	Expr *first, *terms, *step, *shift;
 } TileRuns;
 
 /* B has integers of at most 8 bits, and term k of column j is (B - ZERO[zero_at + g*b_step + j]) *

@@ -381,6 +381,7 @@ static void factor_a(LoopText *t, Tile *x)
 	lt_expr(t, &r->first, CT_I64);
 	lt_put(t, " by ");
 	lt_expr(t, &x->a_step, CT_I64);
+	lt_opt_expr(t, " shifted by ", &r->shift, CT_I64);
 	if (lt_opt(t, r->edge != NULL, " or "))
 		lt_buf(t, &r->edge);
 	lt_put(t, "]");

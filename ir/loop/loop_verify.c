@@ -224,6 +224,16 @@ static void check_sizes(LoopText *t, const Tile *x)
 			 INLINED_TERMS);
 }
 
+/* X, with runs, can have groups of columns as TileRuns.shift says. */
+static bool has_groups(const Tile *x)
+{
+	const Expr *terms = x->by_runs.terms;
+
+	return x->ct == CT_F32 && x->b->dtype == DT_F32 && x->kpack == 1 && !x->accumulate &&
+	       !x->partial && !x->mask.when && terms->kind == EX_CONST && terms->i >= 1 &&
+	       x->nr % terms->i == 0 && x->k->kind == EX_CONST && x->k->i % terms->i == 0;
+}
+
 static void check_tile(LoopText *t, const LNode *n)
 {
 	const Tile *x = n->tile;
@@ -254,6 +264,10 @@ static void check_tile(LoopText *t, const LNode *n)
 		lt_fault(t, "%s has other elements than %s", r->edge->name, x->a->name);
 	if (r->starts && !is_below(r->terms, 1, INT32_MAX))
 		lt_fault(t, "a run has at least one term");
+	if (r->shift && !has_groups(x))
+		lt_fault(
+			t,
+			"only a tile of f32 that computes a whole sum, of whole runs, has groups of columns with runs of their own");
 	if (x->mask.trim && !is_local(t, x->a))
 		lt_fault(t, "%s is not a local, as the weights of terms must be", x->a->name);
 	if (x->mask.trim && (r->starts || x->accumulate || x->partial || x->kpack != 1))

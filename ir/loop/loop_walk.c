@@ -13,13 +13,13 @@ static void add(LExprs *x, Expr *const *e)
 
 static void add_of_tile(LExprs *x, const Tile *t)
 {
-	Expr *const *const e[] = {&t->acc_at,         &t->a_at,          &t->a_step,
-				  &t->b_at,           &t->b_step,        &t->k,
-				  &t->m_valid,        &t->n_valid,       &t->by_runs.first,
-				  &t->by_runs.terms,  &t->by_runs.step,  &t->scaled.scale_at,
-				  &t->scaled.zero_at, &t->mask.when,     &t->rows,
-				  &t->order.sums_at,  &t->order.wide_at, &t->order.first,
-				  &t->order.next_at,  &t->order.flips_at};
+	Expr *const *const e[] = {&t->acc_at,         &t->a_at,           &t->a_step,
+				  &t->b_at,           &t->b_step,         &t->k,
+				  &t->m_valid,        &t->n_valid,        &t->by_runs.first,
+				  &t->by_runs.terms,  &t->by_runs.step,   &t->scaled.scale_at,
+				  &t->scaled.zero_at, &t->mask.when,      &t->rows,
+				  &t->order.sums_at,  &t->order.wide_at,  &t->order.first,
+				  &t->order.next_at,  &t->order.flips_at, &t->by_runs.shift};
 
 	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
 		add(x, e[i]);

@@ -55,6 +55,10 @@ typedef struct Product {
 	 * for all terms). ORDERED: below the terms, panels have product_order_rows rows
 	 * (passes/layout/panels_order.c). */
 	bool b_panels, ordered;
+	/* B has the order of TileRuns.shift (ir/loop/loop.h), for groups of GROUP_COLUMNS: its
+	 * columns, all groups after one another, are one panel. The iterator of groups is the
+	 * first of C's n. 0: B has not */
+	int64_t group_columns;
 	int kpack, terms;
 	int64_t pw, group;
 	Expr *numbers, *scale, *zero;
@@ -129,6 +133,14 @@ bool product_begin(Product *p, Kernel *k);
 bool product_begin_some(Product *p, Kernel *k, int first, int nstmts);
 /* Packs A even if it could be read in place. A quantised A is packed in f32. */
 void product_pack_a(Product *p);
+/* The iterators of a product of groups that vectors across the groups can compute. */
+typedef struct ProductGroups {
+	Iter *group, *column, *term; /* in c.g, c.n and c.k, where TERM is the last one */
+	int64_t columns;             /* of a group, as many as it has terms in a run */
+} ProductGroups;
+/* P, which is open, has the terms and the columns of a group side by side with those of the next
+ * one, in A and in all results, and some vectors of T, N processors, hold several groups. */
+bool product_in_groups(const Product *p, const Target *const *t, int n, ProductGroups *g);
 /* Packs B even if it is stored in panels. Its panels have PANEL_BYTES divided by the bytes of a
  * scalar of the product: 32 columns of f32. */
 void product_pack_b(Product *p);

@@ -70,7 +70,7 @@ bool views_repeat(Views *v, Node *n)
 	v->ok = v->repeats = true;
 	px = views_parts_of(v, x);
 	py = views_parts_of(v, y);
-	return parts_common(v->m->ctx, v->tmp, x->type, y->type, px, py) && !parts_any(px, x->type->rank) &&
-	       parts_any(py, y->type->rank) && join_readers(v, y) && v->n &&
-	       join_split_readers(v) && views_try(v);
+	return parts_common(v->m->ctx, v->tmp, x->type, y->type, px, py) &&
+	       !parts_any(px, x->type->rank) && parts_any(py, y->type->rank) &&
+	       join_readers(v, y) && v->n && join_split_readers(v) && views_try(v);
 }

@@ -144,7 +144,7 @@ void canon_transpose_perm(const Node *n, int64_t *perm)
 /* The parts of the dims of a View's operand and result, in their order in memory. */
 typedef struct ViewParts {
 	int n;
-	bool one[MAX_RANK * 2];                          /* whether a part is 1 */
+	bool one[MAX_RANK * 2];                        /* whether a part is 1 */
 	int before[MAX_RANK * 2], after[MAX_RANK * 2]; /* the dim of the operand, of the result */
 } ViewParts;
 

@@ -575,7 +575,7 @@ static bool pack_in_place(Module *m, Node *n)
 		return !gpu && pack_chosen(m, n, &c);
 	if (gpu)
 		return !suits_tiles(m, n, &c) && pack_as(m, n, &c, false, false);
-	return pack_scaled(m, n, &c) || pack_as(m, n, &c, false, false);
+	return pack_groups(m, n, &c) || pack_scaled(m, n, &c) || pack_as(m, n, &c, false, false);
 }
 
 bool pack_operand(Module *m, Node *n)

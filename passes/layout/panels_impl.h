@@ -38,6 +38,11 @@ Expr *packed_term(ExprPool *p, const Contraction *c);
  * and adds the rows that say how its terms are multiplied in pairs. */
 Value *panels_with_order(Module *m, Node *n, Value *b, const Contraction *c, const Layout *l);
 
+/* ---- panels_groups.c ---- */
+
+/* Packs operand B of C, a constant, for vectors across groups, if C has groups of few columns. */
+bool pack_groups(Module *m, Node *n, Contraction *c);
+
 /* ---- panels_scaled.c ---- */
 
 /* Packs operand B of C, a constant, in parts if it consists of quantised numbers. N may keep

@@ -213,7 +213,7 @@ static TileTerm tile_term(TreeWalk *w, const Tile *t, int at)
 	if (!t->by_runs.starts)
 		x.a = ex_add(p, ex_add(p, resolve(w, t->a_at), ex_mul(p, k, resolve(w, t->a_step))),
 			     rest);
-	if (!t->scaled.scale && !t->order.sums_at && t->scaled.terms <= 1)
+	if (!t->scaled.scale && !t->order.sums_at && t->scaled.terms <= 1 && !t->by_runs.shift)
 		x.b = ex_add(p, ex_add(p, resolve(w, t->b_at), ex_mul(p, k, resolve(w, t->b_step))),
 			     ex_add(p, ex_mul(p, col, pack), rest));
 	return x;

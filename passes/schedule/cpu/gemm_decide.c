@@ -122,6 +122,13 @@ static void narrow_tile(const Target *t, const Product *g, int64_t *mr, int64_t 
 	*mr = *mr < NARROW_ROWS ? NARROW_ROWS : *mr;
 }
 
+/* Rows of a tile of vectors across groups of COLUMNS: each has so many vectors of sums and one of
+ * A, beside a row of B. */
+static int64_t rows_of_groups(const Target *t, int64_t columns)
+{
+	return (t->registers - 1) / (columns + 1);
+}
+
 /* Fits the tile to M rows. The tiles get about equal numbers of rows: 4 and 3 of 7, rather than 6
  * and 1; one row less where then none is left over, as of 196. A tile of few rows has more columns
  * if the registers suffice, so that enough independent sums hide the latency of multiply-adds. */
@@ -151,6 +158,11 @@ void gemm_choose_tile(const Target *t, const Product *g, int64_t *mr, int64_t *n
 
 	gemm_tile(t, g->c.ct, g->pw, mr, nr);
 	narrow_tile(t, g, mr, nr);
+	if (g->group_columns) {
+		*nr = gemm_lanes(t, g->c.ct);
+		*mr = rows_of_groups(t, g->group_columns);
+		return;
+	}
 	if (!rows_unknown(g)) /* the number of all rows, or of each image of a batch */
 		fit_tile(t, g, rows > 0 ? rows : 1, mr, nr);
 	if ((g->scale || widens_bytes(t, g)) && t->registers < 32 && *mr > TILE_ROWS_SCALED)
@@ -336,6 +348,11 @@ static void choose_blocks(const Target *t, const Product *g, ProductDecision *d)
 		return;
 	}
 	split_evenly(t, g, d);
+	if (g->group_columns && dim_is_const(g->n, &v)) { /* they share the runs of a block */
+		d->nc = v;
+		d->fetch = FETCH_NONE;
+		return;
+	}
 	d->kc = part_of_sum(t, g, d);
 	d->fetch = g->scale ? FETCH_NONE : choose_fetch(g, d);
 }
@@ -431,6 +448,13 @@ static void tile_reason(const Target *t, const Product *g, const ProductDecision
 		return;
 	}
 	narrow_tile(t, g, &mr, &nr);
+	if (g->group_columns) {
+		strbuf_printf(
+			b,
+			"a vector of %lld has several groups of %lld columns, and a row %lld vectors of sums",
+			(long long)d->nr, (long long)g->group_columns, (long long)g->group_columns);
+		return;
+	}
 	if ((g->scale || widens_bytes(t, g)) && by[0] == TILE_ROWS_SCALED && by[0] < mr) {
 		strbuf_printf(b, "%s take registers, too, of %d",
 			      g->scale ? "the numbers of quantised weights" : "bytes widened to 16 bits",
@@ -481,6 +505,12 @@ bool gemm_tile_is_legal(const Target *t, const Product *g, int64_t mr, int64_t n
 			why,
 			"a tile of %lld columns does not divide the panel of %lld into vectors of %lld",
 			(long long)nr, (long long)pw, (long long)least);
+	if (g->group_columns && (nr != lanes || mr > rows_of_groups(t, g->group_columns)))
+		return decision_refuse(
+			why,
+			"a tile of vectors across groups of %lld columns has %lld columns and at most %lld rows",
+			(long long)g->group_columns, (long long)lanes,
+			(long long)rows_of_groups(t, g->group_columns));
 	if (mr > t->registers || tile_registers(mr, nr, lanes) > t->registers)
 		return decision_refuse(
 			why, "a tile of %lldx%lld needs more vector registers than the %d of %s",
@@ -572,6 +602,10 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 	if (p->pack_b && !p->pack_a && g.row_scale)
 		return decision_refuse(
 			why, "A is quantised, so it has to be packed if B is packed in floats");
+	if (g.group_columns && !p->pack_b && (p->pack_a || p->kc || p->fetch))
+		return decision_refuse(
+			why,
+			"tiles of vectors across groups read A in runs, fetch nothing ahead, and compute whole sums");
 	if (p->pack_a)
 		product_pack_a(&g);
 	if (p->pack_b)

@@ -401,6 +401,13 @@ static void pack_edge(Gemm *g, Expr *at, Expr *from, Expr *lo, Expr *hi, Expr *c
 	l_close(b, cl);
 }
 
+/* Elements of zeros that runs outside of the tensor start at: of those of all groups, whose tiles
+ * read them at a shift. */
+static Dim *zero_run(const Gemm *g)
+{
+	return g->p.group_columns ? g->p.n : g->p.run_terms;
+}
+
 /* Finds where the runs of the rows at W of R in [LO, HI) start. Those inside are found a run at
  * a time, in vectors of rows. */
 static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi, bool inside)
@@ -408,8 +415,8 @@ static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi,
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Placing pl = {.g = g, .s = g->p.c.s};
-	Expr *zero = l_int(b, 0), *zeros[MAX_ITERS], *run = ex_dim(p, g->p.run_terms), *lo = zero,
-	     *hi = run, *from, *start, *at = zero;
+	Expr *zero = l_int(b, 0), *zeros[2 * MAX_ITERS], *run = ex_dim(p, g->p.run_terms),
+	     *lo = zero, *hi = run, *from, *start, *at = zero;
 	LNode *loops[MAX_ITERS + 1];
 	int nl = inside ? 0 : open_w(g, r, LOOP_SERIAL, rows_lo, rows_hi, loops);
 
@@ -426,9 +433,13 @@ static void find_runs(Gemm *g, const BlockRows *r, Expr *rows_lo, Expr *rows_hi,
 	at = ex_add(p, ex_mul(p, at, l_int(b, g->blocks.mc)), number_of_row(g, r));
 	from = ex_subst_iters(p, gemm_placed(&pl, g->p.c.a)->load.idx[0], g->p.c.k + g->p.run,
 			      zeros + g->p.run, g->p.c.nk - g->p.run);
+	for (int i = 0; i < g->p.c.nn; i++)
+		zeros[i] = zero;
+	from = ex_subst_iters(p, from, g->p.c.n, zeros, g->p.c.nn); /* of the first group */
 	start = from;
 	if (g->blocks.edge && !inside) {
-		Expr *edge_at = ex_mul(p, ex_add(p, at, l_int(b, 1)), run), *whole, *none;
+		Expr *edge_at = ex_add(p, ex_mul(p, at, run), ex_dim(p, zero_run(g))), *whole,
+		     *none;
 
 		guard_to_range(g->p.k, gemm_placed(&pl, g->p.c.guard_a), g->p.c.k[g->p.c.nk - 1],
 			       &lo, &hi);
@@ -472,9 +483,9 @@ static void repeat_last_row(Gemm *g, Dim *nruns)
 static void clear_edge(Gemm *g)
 {
 	LBuild *b = &g->b;
-	Iter *u = l_iter(b, "u", g->p.run_terms);
-	LNode *l = l_loop(b, l_short(g->p.run_terms) ? LOOP_SHORT : LOOP_VECTOR, u, l_int(b, 0),
-			  ex_dim(b->p, g->p.run_terms), 1);
+	Iter *u = l_iter(b, "u", zero_run(g));
+	LNode *l = l_loop(b, l_short(zero_run(g)) ? LOOP_SHORT : LOOP_VECTOR, u, l_int(b, 0),
+			  ex_dim(b->p, zero_run(g)), 1);
 
 	l_store(b, g->blocks.edge, ex_iter(b->p, u), zero_of(g), NULL);
 	l_close(b, l);
@@ -488,9 +499,9 @@ void gemm_find_runs(Gemm *g)
 	g->blocks.runs = l_temp(&g->b, "runs", DT_I64,
 				dim_mul(c, dim_const(c, g->blocks.mc), nruns));
 	if (g->p.c.guard_a)
-		g->blocks.edge = l_temp(&g->b, "edge", product_packed_type(&g->p, g->p.c.a),
-					dim_add(c, g->p.run_terms,
-						dim_mul(c, dim_const(c, g->blocks.mc), g->p.kk)));
+		g->blocks.edge = l_temp(
+			&g->b, "edge", product_packed_type(&g->p, g->p.c.a),
+			dim_add(c, zero_run(g), dim_mul(c, dim_const(c, g->blocks.mc), g->p.kk)));
 	if (g->blocks.edge)
 		clear_edge(g);
 	emit_rows(g, find_runs);

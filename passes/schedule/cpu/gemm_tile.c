@@ -182,10 +182,14 @@ static void emit_tile(Gemm *g, const TileAt *t)
 		tl->by_runs.terms = ex_dim(p, dim_ceildiv(g->p.k->ctx, g->p.run_terms,
 							  dim_const(g->p.k->ctx, g->p.kpack)));
 		tl->by_runs.step = l_int(b, g->blocks.mc);
+		tl->by_runs.shift = g->p.group_columns ? ex_iter(p, t->nt) : NULL;
 	} else {
 		tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
 	}
-	if (g->p.b_panels) {
+	if (g->p.group_columns) {
+		tl->b = g->p.numbers->load.buf;
+		tl->b_at = ex_iter(p, t->nt);
+	} else if (g->p.b_panels) {
 		tl->b = g->p.numbers->load.buf;
 		tl->b_at = panel_start(g, t, g->p.numbers);
 		if (g->p.ordered)
@@ -199,7 +203,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	}
 	if (g->p.scale)
 		set_scale(g, t, tl);
-	tl->b_step = l_int(b, g->p.pw * g->p.kpack);
+	tl->b_step = g->p.group_columns ? ex_dim(p, g->p.n) : l_int(b, g->p.pw * g->p.kpack);
 	tl->b_at = ex_add(p, tl->b_at, ex_mul(p, t->k0, tl->b_step));
 	tl->k = t->k;
 	gemm_fetch(g, tl, t);

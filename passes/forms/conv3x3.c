@@ -36,10 +36,11 @@ enum {
 	 * so many vectors, as the vectors have no masks: groups of 20, 28 and 36 channels took
 	 * 1.38, 1.23 and 1.00 of the direct time on AVX2, and 0.73, 0.60 and 0.56 on AVX-512. */
 	WINOGRAD_REST = 3,
-	/* Assumed value of a symbol in the rows and columns of an image. Networks take images of 224
-	 * and more and halve them three to seven times: with 64, RetinaNet, FCOS and Keypoint R-CNN
-	 * took 1.04, 1.06 and 1.08 times as long. */
-	WINOGRAD_IMAGE = 256
+	/* Assumed value of a symbol in the rows and columns of an image. A small image loses more
+	 * than a large one gains where reading the filter takes the time, and networks halve images
+	 * three to seven times. A U-Net of latents of 16x24 took 1.42 times as long with 64, and
+	 * 1.77 with 256; of 32x32 1.02 and 1.16; of 64x64 0.93 and 0.95. */
+	WINOGRAD_IMAGE = 32
 };
 
 /* ---- Recognition ---- */

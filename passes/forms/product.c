@@ -615,6 +615,8 @@ bool product_begin_some(Product *p, Kernel *k, int first, int nstmts)
 	look_at_a(p);
 	if (!p->a_direct)
 		drop_rows(p);
+	if (p->group_columns && p->run == p->c.nk) /* vectors across groups are read from runs */
+		product_pack_b(p);
 	/* tiles with quantised B read A in place or packed, not in segments */
 	if (p->scale)
 		p->run = p->c.nk;

@@ -407,6 +407,8 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 
 	if (!product_begin(&g, k))
 		return false;
+	if (g.group_columns > gemm_lanes(t, g.c.ct)) /* packed for wider vectors */
+		product_pack_b(&g);
 	*p = (ProductDecision){.dot = t->bf16 && product_has_dot(&g), .pack_b = !g.b_panels};
 	if (p->dot)
 		product_use_dot(&g);
@@ -505,7 +507,8 @@ bool gemm_tile_is_legal(const Target *t, const Product *g, int64_t mr, int64_t n
 			why,
 			"a tile of %lld columns does not divide the panel of %lld into vectors of %lld",
 			(long long)nr, (long long)pw, (long long)least);
-	if (g->group_columns && (nr != lanes || mr > rows_of_groups(t, g->group_columns)))
+	if (g->group_columns &&
+	    (nr != lanes || nr % g->group_columns || mr > rows_of_groups(t, g->group_columns)))
 		return decision_refuse(
 			why,
 			"a tile of vectors across groups of %lld columns has %lld columns and at most %lld rows",

@@ -31,6 +31,7 @@ typedef struct Fn {
 	StrBuf body;
 	int indent, ntemp;
 	bool unrolls; /* the loop around what is printed is unrolled */
+	bool copies; /* what is printed is under a condition that input and result differ (fn_loop) */
 	/* it has an index that may be out of range; it uses its scratch */
 	bool faults, scratch;
 	VEC(CExprNamed) quotients; /* that are computed before the loop that is printed */

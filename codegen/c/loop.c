@@ -749,8 +749,29 @@ static bool print_once(Fn *f, const LNode *n)
 	return true;
 }
 
+/* Prints the beginning of a condition around N if N only copies an input to the same elements of a
+ * result that may have the same memory. */
+static bool guard_copy_to_itself(Fn *f, const LNode *n)
+{
+	const LNode *s = n->body;
+	const Expr *from;
+
+	while (s && s->kind == LN_LOOP && !s->next)
+		s = s->body;
+	from = moved_by(s);
+	if (f->copies || !from || from->load.idx[0] != s->store.idx || from->load.buf->kind != BUF_IN ||
+	    s->store.buf[0]->kind != BUF_OUT || schedule_only_reads(f->sched, from->load.buf))
+		return false;
+	fn_tabs(f);
+	strbuf_printf(&f->body, "if (%s != %s) {\n", fn_buf(f, s->store.buf[0]),
+		      fn_buf(f, from->load.buf));
+	f->indent++;
+	return f->copies = true;
+}
+
 void fn_loop(Fn *f, const LNode *n)
 {
+	const bool copies = guard_copy_to_itself(f, n);
 	ExprPool *p = f->sched->kernel->pool;
 	LNode plain = *n;
 	Expr *when = n->loop.when ? ex_op2(p, IN_lt, ex_int(p, CT_I64, 0), ex_dim(p, n->loop.when))
@@ -761,4 +782,8 @@ void fn_loop(Fn *f, const LNode *n)
 		print_plain_loop(f, &plain, n);
 	if (guarded)
 		fn_close(f);
+	if (copies) {
+		fn_close(f);
+		f->copies = false;
+	}
 }

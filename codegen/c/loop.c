@@ -759,8 +759,9 @@ static bool guard_copy_to_itself(Fn *f, const LNode *n)
 	while (s && s->kind == LN_LOOP && !s->next)
 		s = s->body;
 	from = moved_by(s);
-	if (f->copies || !from || from->load.idx[0] != s->store.idx || from->load.buf->kind != BUF_IN ||
-	    s->store.buf[0]->kind != BUF_OUT || schedule_only_reads(f->sched, from->load.buf))
+	if (f->copies || !from || from->load.idx[0] != s->store.idx ||
+	    from->load.buf->kind != BUF_IN || s->store.buf[0]->kind != BUF_OUT ||
+	    schedule_only_reads(f->sched, from->load.buf))
 		return false;
 	fn_tabs(f);
 	strbuf_printf(&f->body, "if (%s != %s) {\n", fn_buf(f, s->store.buf[0]),

@@ -239,7 +239,7 @@ static bool find(Module *m, int r, const bool *taken, Candidate *c)
 			continue;
 		t.splits = alias_split_find(k, s, &t.split);
 		b = t.splits ? alias_copied(s, t.split.load, t.split.rest ? t.split.dim : -1,
-					  t.split.past)
+					    t.split.past)
 			     : alias_copied(s, s->val[0], -1, NULL);
 		x = b ? node_in(v->def, b->param) : NULL;
 

@@ -37,8 +37,7 @@ static bool read_after(const Value *v, const Node *n, const int *order)
 	for (const Use *u = v->uses; u; u = u->next) {
 		if (!u->user || order[u->user->id] > order[n->id])
 			return true;
-		if ((op_row[u->user->op].flags & OPF_VIEW) &&
-		    read_after(u->user->out[0], n, order))
+		if ((op_row[u->user->op].flags & OPF_VIEW) && read_after(u->user->out[0], n, order))
 			return true;
 	}
 	return value_feeds_sym(v);

@@ -68,8 +68,8 @@ static bool conditions_fit(const AliasSplit *x)
 	Expr *const e[] = {x->start, x->when};
 
 	for (int i = 0; i < 2; i++)
-		if (e[i] && (expr_loads(e[i], x->load->load.buf) ||
-			     (x->when && expr_can_fault(e[i]))))
+		if (e[i] &&
+		    (expr_loads(e[i], x->load->load.buf) || (x->when && expr_can_fault(e[i]))))
 			return false;
 	return true;
 }
@@ -83,8 +83,7 @@ bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out)
 	*out = (AliasSplit){.s = s};
 	if (!stmt_is_simple_map(s) || !ex_is_op(v, IN_select))
 		return false;
-	if (!is_inside(v->op.arg[0], &at, &n) &&
-	    !(one = is_row(k->pool, v->op.arg[0], &at, &when)))
+	if (!is_inside(v->op.arg[0], &at, &n) && !(one = is_row(k->pool, v->op.arg[0], &at, &when)))
 		return false;
 	for (int d = 0; d < s->nwidx && !out->start; d++) {
 		const Expr *i = s->widx[d];
@@ -100,10 +99,10 @@ bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out)
 		return false;
 	out->rows = ex_as_dim(k->ctx, n);
 	if (one)
-		out->when = ex_and(k->pool,
-				   ex_inside(k->pool, out->start,
-					     ex_dim(k->pool, s->out[0]->dims[out->dim])),
-				   when);
+		out->when = ex_and(
+			k->pool,
+			ex_inside(k->pool, out->start, ex_dim(k->pool, s->out[0]->dims[out->dim])),
+			when);
 	out->update = v->op.arg[1];
 	old = without_round(v->op.arg[2], t);
 	if (ex_is_op(old, IN_select) && ex_is_op(old->op.arg[0], IN_lt)) {

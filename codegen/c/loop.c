@@ -760,6 +760,7 @@ static bool print_near(Fn *f, const LNode *n, const LNode *of)
 		strip = trips;
 	for (const LNode *s = n->body; s; s = s->next) {
 		c_near_add(f, s->store.val[0], &calls);
+		c_near_add(f, s->store.idx, &calls);
 		calls.all = calls.all && !s->store.guard;
 	}
 	if (!calls.all || (fixed && trips < strip))

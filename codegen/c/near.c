@@ -2,7 +2,7 @@
 /*
  * Loops that call functions which take fewer instructions where operands are small (NEAR in
  * ir/expr/funcs.def): exponentials whose results are normal numbers, sines of at most thousands of
- * periods. Compilers cannot choose for each vector, so that a loop is printed twice, for strips of
+ * periods, conversions to i64 that fit i32. Compilers cannot choose for each vector, so that a loop is printed twice, for strips of
  * points, after a test of the operands:
  *
  *     int32_t large = 0;
@@ -13,15 +13,14 @@
 #include "codegen/c/gen_c_impl.h"
 #include "passes/forms/kernels.h"
 
-/* Whether FN has the form FUNC_NEAR, and it pays on F's CPU: AVX-512 has an instruction for the last
- * step of an exponential, which the form avoids. */
+/* Whether E has a shorter form where its operand is small, and that pays on F's CPU: AVX-512 has
+ * instructions for the last step of an exponential and for conversions to i64. */
 static bool has_near(const Fn *f, const Expr *e)
 {
-	enum { SCALES = 64 }; /* bytes of vectors of CPUs with that instruction */
+	enum { AVX512 = 64 }; /* bytes of vectors of CPUs with these instructions */
 
-	return e->kind == EX_INST && e->ct == CT_F32 && inst_is_func(e->op.inst) &&
-	       func_near_limit(e->op.inst) > 0 &&
-	       (e->op.inst != FN_exp || f->g->target->vector_bytes < SCALES);
+	return ex_near_limit(e) > 0 && (f->g->target->vector_bytes < AVX512 ||
+					(e->op.inst != FN_exp && e->op.inst != IN_cvt));
 }
 
 /* E calls no function, cannot fail, and may be evaluated at points where its loads are not needed. */
@@ -43,6 +42,7 @@ void c_near_add(const Fn *f, Expr *val, NearCalls *c)
 
 	EX_EACH (x, val)
 		chooses = chooses || ex_is_op(x, IN_select);
+	/* a number that is converted to an index goes with a gather, which takes longer */
 	EX_EACH (x, val) {
 		bool known = false;
 
@@ -53,7 +53,7 @@ void c_near_add(const Fn *f, Expr *val, NearCalls *c)
 		if (known)
 			continue;
 		c->all = (c->all || !c->n) && c->n < MOST_NEAR && !chooses &&
-			 is_cheap(x->op.arg[0]);
+			 is_cheap(x->op.arg[0]) && (x->op.inst != IN_cvt || x == val);
 		if (c->n < MOST_NEAR)
 			c->at[c->n++] = x;
 	}
@@ -69,7 +69,7 @@ void c_near_begin(Fn *f, Iter *it, const char *at, const char *end, const NearCa
 	for (int i = 0; i < c->n; i++)
 		small = ex_and(p, small,
 			       ex_op2(p, IN_le, ex_op1(p, IN_abs, c->at[i]->op.arg[0]),
-				      ex_float(p, CT_F32, func_near_limit(c->at[i]->op.inst))));
+				      ex_float(p, CT_F32, ex_near_limit(c->at[i]))));
 	fn_tabs(f);
 	strbuf_puts(&f->body, "int32_t large = 0;\n");
 	fn_tabs(f);

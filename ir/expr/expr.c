@@ -477,6 +477,15 @@ float func_near_limit(Inst fn)
 	return near_expansion[fn].limit;
 }
 
+float ex_near_limit(const Expr *e)
+{
+	const bool inst = e->kind == EX_INST && e->op.n == 1 && e->op.arg[0]->ct == CT_F32;
+
+	if (inst && e->op.inst == IN_cvt && e->ct == CT_I64)
+		return 0x1.fffffep30f;
+	return inst && e->ct == CT_F32 ? func_near_limit(e->op.inst) : 0;
+}
+
 static Expr *func_body(ExprPool *p, Inst fn, FuncForm form, const char *text)
 {
 	Expr **at = &p->func[fn][form];

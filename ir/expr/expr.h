@@ -155,6 +155,8 @@ Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
 /* Function FN has a shorter expansion for f32 with the same results where |x| is at most this; 0: it
  * has not. */
 float func_near_limit(Inst fn);
+/* The same of E: a call of such a function, or a conversion of f32 to i64, which is one to i32 there. */
+float ex_near_limit(const Expr *e);
 /* That expansion. */
 Expr *ex_func_near(ExprPool *p, Inst fn);
 

@@ -404,6 +404,10 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 		strbuf_puts(out, ")");
 		return;
 	}
+	if (c->near && ex_is_op(e, IN_cvt) && ex_near_limit(e) > 0) {
+		strbuf_printf(out, "dl_cvt_f32_i64_near(%s)", unwrap(c->arena, arg[0]));
+		return;
+	}
 	if (!inst_is_func(e->op.inst)) {
 		for (int i = 0; i < e->op.n; i++)
 			if (needs_no_parens(c, e, i))

@@ -234,6 +234,7 @@ typedef struct Carry {
 	 * outside, or is a stack's. */
 	Place pair[2];
 	bool copied; /* the iteration's value lies elsewhere, and is copied into one of the two */
+	bool in_place; /* both are one memory, of which an iteration replaces elements */
 } Carry;
 
 /* A value whose rows the iterations of a loop write one after another. */

@@ -68,6 +68,7 @@ void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *
 		   .temp = "t",
 		   .indent = indent,
 		   .funcs = &funcs,
+		   .near = names->near,
 		   .ntemps = *ntemp,
 		   .names = {.in_bounds = names->in_bounds, .arg = names->arg}};
 
@@ -79,7 +80,7 @@ void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *
 		ex_c(&c, pre, e[i], &out[i]);
 	*ntemp = c.ntemps;
 	for (int i = 0; i < INST_COUNT && names->func; i++)
-		for (int d = 0; d < 2; d++)
-			if (funcs.used[i][d])
-				names->func(names->arg, (Inst)i, d ? CT_F64 : CT_F32);
+		for (int form = 0; form < FUNC_FORMS; form++)
+			if (funcs.used[i][form])
+				names->func(names->arg, (Inst)i, (FuncForm)form);
 }

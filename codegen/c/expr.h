@@ -20,7 +20,9 @@ typedef struct CExprNames {
 	void (*dim)(void *arg, StrBuf *b, Dim *d);
 	/* The element that LOAD reads, at the index text AT, converted to its scalar type. */
 	void (*load)(void *arg, StrBuf *b, const Expr *load, const char *at);
-	void (*func)(void *arg, Inst fn, CType t); /* notes that a function is used; may be null */
+	/* notes that a form of a function is used; may be null */
+	void (*func)(void *arg, Inst fn, FuncForm form);
+	bool near; /* as in ExprC */
 	bool (*natural)(void *arg, const Expr *e); /* the i64 E is never negative; may be null */
 	bool (*in_bounds)(void *arg, const Expr *load); /* LOAD certainly is; may be null */
 	void *arg;

@@ -31,6 +31,7 @@ typedef struct Fn {
 	StrBuf body;
 	int indent, ntemp;
 	bool unrolls; /* the loop around what is printed is unrolled */
+	bool copies; /* what is printed is under a condition that input and result differ (fn_loop) */
 	/* it has an index that may be out of range; it uses its scratch */
 	bool faults, scratch;
 	VEC(CExprNamed) quotients; /* that are computed before the loop that is printed */
@@ -71,6 +72,29 @@ const char *c_memory_type(DType t);
 bool c_converts(DType t);
 /* Prints the statement that stores VAL to B[AT]. */
 void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val);
+
+/* ---- near.c ---- */
+
+enum {
+	MOST_NEAR = 2, /* functions of a loop whose operands are tested */
+	NEAR_STRIP = 64 /* points of a loop that are tested together */
+};
+
+/* Calls of functions that have a form FUNC_NEAR, which a loop evaluates at each of its points. */
+typedef struct NearCalls {
+	Expr *at[MOST_NEAR];
+	int n;
+	bool all; /* each such call is among them, and its operand is cheap */
+} NearCalls;
+
+/* Adds the calls in VAL. */
+void c_near_add(const Fn *f, Expr *val, NearCalls *c);
+/* Prints a test of the operands of C at the points of IT from AT to END, as texts, and opens the block
+ * for the case that one is large. c_near_else closes it and opens the one where functions have the
+ * form FUNC_NEAR; c_near_end closes that. */
+void c_near_begin(Fn *f, Iter *it, const char *at, const char *end, const NearCalls *c);
+void c_near_else(Fn *f);
+void c_near_end(Fn *f);
 
 /* ---- loop.c ---- */
 

@@ -113,6 +113,30 @@ static void print_lanes(Fn *f, const LNode *n, Buf *const *part, Iter *lane, int
 	fn_close(f);
 }
 
+/* Prints the loop of N over strips of terms that call functions of small operands, if it calls any. */
+static void print_near_lanes(Fn *f, const LNode *n, Buf *const *part, Iter *lane, int lanes,
+			     const char *at, const char *end)
+{
+	const int64_t strip = lanes > NEAR_STRIP / 2 ? 2 * lanes : NEAR_STRIP;
+	NearCalls calls = {0};
+
+	for (int i = 0; i < n->store.nout; i++)
+		c_near_add(f, n->store.val[i], &calls);
+	if (!calls.all || n->store.guard)
+		return;
+	fn_tabs(f);
+	strbuf_printf(&f->body, "while (%s + %lld <= %s) {\n", at, (long long)strip, end);
+	f->indent++;
+	fn_tabs(f);
+	strbuf_printf(&f->body, "const int64_t stop = %s + %lld;\n", at, (long long)strip);
+	c_near_begin(f, n->range.var, at, "stop", &calls);
+	print_lanes(f, n, part, lane, lanes, at, "stop");
+	c_near_else(f);
+	print_lanes(f, n, part, lane, lanes, at, "stop");
+	c_near_end(f);
+	fn_close(f);
+}
+
 /* Prints the loop of N from AT on, over fewer terms than a vector has, into BUF. */
 static void print_remainder(Fn *f, const LNode *n, Buf *const *buf, const char *at, const char *end)
 {
@@ -193,6 +217,7 @@ void fn_reduce(Fn *f, const LNode *n)
 		strbuf_printf(&f->body, "\t%s[l] = %s;\n", fn_name(f, part[i], "part"),
 			      strbuf_str(&id));
 	}
+	print_near_lanes(f, n, part, lane, (int)lanes, at, end);
 	print_lanes(f, n, part, lane, (int)lanes, at, end);
 	if (lanes > vector && (!fixed || trips % lanes >= vector))
 		print_lanes(f, n, part, lane, (int)vector, at, end);
@@ -714,6 +739,73 @@ static bool print_whole_vectors(Fn *f, const LNode *n, const LNode *of)
 	return true;
 }
 
+/* Prints N in strips that call functions of small operands: a short row of whole vectors as one. False
+ * if N is not such a loop. */
+static bool print_near(Fn *f, const LNode *n, const LNode *of)
+{
+	enum { MOST_STRIP = 4 * NEAR_STRIP };
+	const int lanes = f->g->target->vector_bytes / 4;
+	ExprPool *p = f->sched->kernel->pool;
+	NearCalls calls = {0};
+	LNode part = *n;
+	StrBuf t[2] = {{0}}, ends[2] = {{0}};
+	int64_t trips, strip = NEAR_STRIP;
+	bool fixed;
+	Iter *it = NULL;
+
+	if (n->loop.kind != LOOP_VECTOR || n->loop.step != 1 || !has_only_stores(n) || f->unrolls)
+		return false;
+	fixed = const_range(f, n, &trips);
+	if (fixed && trips <= MOST_STRIP && trips % (2 * lanes) == 0)
+		strip = trips;
+	for (const LNode *s = n->body; s; s = s->next) {
+		c_near_add(f, s->store.val[0], &calls);
+		c_near_add(f, s->store.idx, &calls);
+		calls.all = calls.all && !s->store.guard;
+	}
+	if (!calls.all || (fixed && trips < strip))
+		return false;
+	fn_texts(f, (Expr *[]){n->range.lo, n->range.hi}, 2, t);
+	fn_tabs(f);
+	strbuf_puts(&f->body, "{\n");
+	f->indent++;
+	if (!fixed || trips != strip) {
+		const char *at;
+
+		it = NEW(f->g->arena, Iter);
+		*it = *n->range.var;
+		at = fn_name(f, it, arena_printf(f->g->arena, "%s_at", it->name));
+		fn_tabs(f);
+		strbuf_printf(&f->body, "int64_t %s = %s;\n", at, strbuf_str(&t[0]));
+		part.range.var = it;
+		fn_note_natural(f, &part);
+		part.range.var = n->range.var;
+		part.range.lo = ex_iter(p, it);
+		part.range.hi = ex_add(p, part.range.lo, ex_int(p, CT_I64, strip));
+		fn_tabs(f);
+		strbuf_printf(&f->body, "for (; %s + %lld <= %s; %s += %lld) {\n", at,
+			      (long long)strip, strbuf_str(&t[1]), at, (long long)strip);
+		f->indent++;
+	}
+	fn_texts(f, (Expr *[]){part.range.lo, part.range.hi}, 2, ends);
+	c_near_begin(f, n->range.var, strbuf_str(&ends[0]), strbuf_str(&ends[1]), &calls);
+	print_for(f, &part, of);
+	c_near_else(f);
+	print_for(f, &part, of);
+	c_near_end(f);
+	if (it)
+		fn_close(f);
+	part.range.hi = n->range.hi;
+	if (!fixed || trips % strip)
+		print_for(f, &part, of);
+	fn_close(f);
+	for (int i = 0; i < 2; i++) {
+		strbuf_free(&t[i]);
+		strbuf_free(&ends[i]);
+	}
+	return true;
+}
+
 /* Prints N, which is OF with other bounds. */
 static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 {
@@ -724,7 +816,7 @@ static void print_plain_loop(Fn *f, const LNode *n, const LNode *of)
 	if (is_rolled(f, n) && c_quantise(f, n))
 		return;
 	print_quotients(f, n);
-	if (!print_vectors(f, n) && !print_whole_vectors(f, n, of))
+	if (!print_vectors(f, n) && !print_near(f, n, of) && !print_whole_vectors(f, n, of))
 		print_for(f, n, of);
 	f->quotients.n = f->cb.nknown = known;
 }
@@ -749,8 +841,30 @@ static bool print_once(Fn *f, const LNode *n)
 	return true;
 }
 
+/* Prints the beginning of a condition around N if N only copies an input to the same elements of a
+ * result that may have the same memory. */
+static bool guard_copy_to_itself(Fn *f, const LNode *n)
+{
+	const LNode *s = n->body;
+	const Expr *from;
+
+	while (s && s->kind == LN_LOOP && !s->next)
+		s = s->body;
+	from = moved_by(s);
+	if (f->copies || !from || from->load.idx[0] != s->store.idx ||
+	    from->load.buf->kind != BUF_IN || s->store.buf[0]->kind != BUF_OUT ||
+	    schedule_only_reads(f->sched, from->load.buf))
+		return false;
+	fn_tabs(f);
+	strbuf_printf(&f->body, "if (%s != %s) {\n", fn_buf(f, s->store.buf[0]),
+		      fn_buf(f, from->load.buf));
+	f->indent++;
+	return f->copies = true;
+}
+
 void fn_loop(Fn *f, const LNode *n)
 {
+	const bool copies = guard_copy_to_itself(f, n);
 	ExprPool *p = f->sched->kernel->pool;
 	LNode plain = *n;
 	Expr *when = n->loop.when ? ex_op2(p, IN_lt, ex_int(p, CT_I64, 0), ex_dim(p, n->loop.when))
@@ -761,4 +875,8 @@ void fn_loop(Fn *f, const LNode *n)
 		print_plain_loop(f, &plain, n);
 	if (guarded)
 		fn_close(f);
+	if (copies) {
+		fn_close(f);
+		f->copies = false;
+	}
 }

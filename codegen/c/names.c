@@ -269,9 +269,9 @@ const Tile *fn_tile_with_runs(const LNode *n)
 	return t;
 }
 
-static void use_func(void *arg, Inst fn, CType t)
+static void use_func(void *arg, Inst fn, FuncForm form)
 {
-	((Fn *)arg)->g->used_funcs.used[fn][t == CT_F64] = true;
+	((Fn *)arg)->g->used_funcs.used[fn][form] = true;
 }
 
 static bool natural_inst(void *fn, const Expr *e)

@@ -96,7 +96,8 @@ static void print_iteration_end(Host *h, const Node *close)
 		const int at = host_value_place(h, close->out[i])->at;
 		const Place *pair = m->carry.at[at].pair;
 
-		if (pair[0].kind != PLACE_NONE && pair[0].kind != PLACE_REGION)
+		if (pair[0].kind != PLACE_NONE && pair[0].kind != PLACE_REGION &&
+		    !m->carry.at[at].in_place)
 			strbuf_printf(h->b, "\tnext[%d] = next[%d] == %s ? %s : %s;\n", at, at,
 				      host_place(h, &pair[0]), host_place(h, &pair[1]),
 				      host_place(h, &pair[0]));

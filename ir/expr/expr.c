@@ -26,6 +26,17 @@ const InstInfo inst_info[INST_COUNT] = {
 #undef ROUTINE
 };
 
+/* A shorter expansion where |x| <= limit; 0: there is none. */
+static const struct {
+	float limit;
+	const char *f32;
+} near_expansion[INST_COUNT] = {
+#define FUNC(name, n, f32, f64)
+#define NEAR(name, limit, f32) [FN_##name] = {limit, f32},
+#include "ir/expr/funcs.def"
+#undef FUNC
+};
+
 Inst inst_by_name(const char *name, size_t n)
 {
 	for (int i = 0; i < INST_COUNT; i++)
@@ -461,20 +472,46 @@ Expr *ex_and(ExprPool *p, Expr *a, Expr *b)
 
 /* ---- Functions ---- */
 
-Expr *ex_func_body(ExprPool *p, Inst fn, CType t)
+float func_near_limit(Inst fn)
 {
-	Expr **at = &p->func[fn][t == CT_F64];
+	return near_expansion[fn].limit;
+}
+
+float ex_near_limit(const Expr *e)
+{
+	const bool inst = e->kind == EX_INST && e->op.n == 1 && e->op.arg[0]->ct == CT_F32;
+
+	if (inst && e->op.inst == IN_cvt && e->ct == CT_I64)
+		return 0x1.fffffep30f;
+	return inst && e->ct == CT_F32 ? func_near_limit(e->op.inst) : 0;
+}
+
+static Expr *func_body(ExprPool *p, Inst fn, FuncForm form, const char *text)
+{
+	Expr **at = &p->func[fn][form];
+	const CType t = form == FUNC_F64 ? CT_F64 : CT_F32;
 	ExprName names[] = {{"x", ex_param(p, t, 0)}, {"y", ex_param(p, t, 1)}};
 	const char *err = NULL;
 
-	assert(inst_is_func(fn) && ctype_is_float(t));
 	if (!*at) {
-		*at = ex_parse(p, t == CT_F32 ? inst_info[fn].f32 : inst_info[fn].f64, t, names,
-			       inst_info[fn].nargs, &err);
+		*at = ex_parse(p, text, t, names, inst_info[fn].nargs, &err);
 		if (err) {
 			fprintf(stderr, "ir/expr/funcs.def: %s: %s\n", inst_info[fn].name, err);
 			abort();
 		}
 	}
 	return *at;
+}
+
+Expr *ex_func_body(ExprPool *p, Inst fn, CType t)
+{
+	assert(inst_is_func(fn) && ctype_is_float(t));
+	return t == CT_F64 ? func_body(p, fn, FUNC_F64, inst_info[fn].f64)
+			   : func_body(p, fn, FUNC_F32, inst_info[fn].f32);
+}
+
+Expr *ex_func_near(ExprPool *p, Inst fn)
+{
+	assert(func_near_limit(fn) > 0);
+	return func_body(p, fn, FUNC_NEAR, near_expansion[fn].f32);
 }

@@ -56,6 +56,8 @@ typedef struct InstInfo {
 extern const InstInfo inst_info[INST_COUNT];
 /* INST_COUNT if no instruction has this name. */
 Inst inst_by_name(const char *name, size_t n);
+/* The expansions of a function: for f32, for f64, and for f32 where func_near_limit allows it. */
+typedef enum FuncForm { FUNC_F32, FUNC_F64, FUNC_NEAR, FUNC_FORMS } FuncForm;
 static inline bool inst_is_func(Inst i) { return inst_info[i].rule == RULE_FUNC; }
 static inline bool inst_compares(Inst i) { return inst_info[i].rule == RULE_CMP; }
 static inline bool inst_is_routine(Inst i) { return inst_info[i].rule == RULE_ROUTINE; }
@@ -150,6 +152,13 @@ Expr *ex_and(ExprPool *p, Expr *a, Expr *b); /* null stands for true */
 
 /* The expansion of function FN for type T, over EX_PARAM 0, 1 ...; cached in the pool. */
 Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
+/* Function FN has a shorter expansion for f32 with the same results where |x| is at most this; 0: it
+ * has not. */
+float func_near_limit(Inst fn);
+/* The same of E: a call of such a function, or a conversion of f32 to i64, which is one to i32 there. */
+float ex_near_limit(const Expr *e);
+/* That expansion. */
+Expr *ex_func_near(ExprPool *p, Inst fn);
 
 /* ---- expr_walk.c ---- */
 

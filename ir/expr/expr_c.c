@@ -367,9 +367,14 @@ static bool is_limit(const Expr *e)
 	       y->kind == EX_CONST && !isnan(y->f);
 }
 
+/* What the names of functions end in. */
+static const char *const form_name[] = {
+	[FUNC_F32] = "f32", [FUNC_F64] = "f64", [FUNC_NEAR] = "near"};
+
 static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 {
 	const char *arg[3];
+	FuncForm form;
 
 	if ((e->op.inst == IN_add && put_sum(c, b, e, out)) || put_limited(c, b, e, out))
 		return;
@@ -399,6 +404,10 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 		strbuf_puts(out, ")");
 		return;
 	}
+	if (c->near && ex_is_op(e, IN_cvt) && ex_near_limit(e) > 0) {
+		strbuf_printf(out, "dl_cvt_f32_i64_near(%s)", unwrap(c->arena, arg[0]));
+		return;
+	}
 	if (!inst_is_func(e->op.inst)) {
 		for (int i = 0; i < e->op.n; i++)
 			if (needs_no_parens(c, e, i))
@@ -412,9 +421,12 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 		put_pattern(c, out, e, arg);
 		return;
 	}
+	form = e->ct == CT_F64                              ? FUNC_F64
+	       : c->near && func_near_limit(e->op.inst) > 0 ? FUNC_NEAR
+							    : FUNC_F32;
 	if (c->funcs)
-		c->funcs->used[e->op.inst][e->ct == CT_F64] = true;
-	strbuf_printf(out, "dl_%s_%s(", inst_info[e->op.inst].name, ctype_name[e->ct]);
+		c->funcs->used[e->op.inst][form] = true;
+	strbuf_printf(out, "dl_%s_%s(", inst_info[e->op.inst].name, form_name[form]);
 	for (int i = 0; i < e->op.n; i++)
 		strbuf_printf(out, "%s%s", i ? ", " : "", unwrap(c->arena, arg[i]));
 	strbuf_puts(out, ")");
@@ -518,21 +530,22 @@ typedef struct FuncPrinter {
 	FuncUses done;
 } FuncPrinter;
 
-static void put_func(FuncPrinter *f, Inst i, CType t)
+static void put_func(FuncPrinter *f, Inst i, FuncForm form)
 {
 	ARENA_LOCAL(tmp);
+	const CType t = form == FUNC_F64 ? CT_F64 : CT_F32;
 	ExprC c = {.arena = tmp, .indent = 1};
 	STRBUF_LOCAL(value);
-	Expr *body = ex_func_body(f->p, i, t);
+	Expr *body = form == FUNC_NEAR ? ex_func_near(f->p, i) : ex_func_body(f->p, i, t);
 
-	if (f->done.used[i][t == CT_F64])
+	if (f->done.used[i][form])
 		return;
-	f->done.used[i][t == CT_F64] = true;
+	f->done.used[i][form] = true;
 	EX_EACH (e, body)
 		if (e->kind == EX_INST && inst_is_func(e->op.inst))
-			put_func(f, e->op.inst, e->ct);
-	strbuf_printf(f->b, "DL_FN %s dl_%s_%s(%s x", ctype_c(t), inst_info[i].name, ctype_name[t],
-		      ctype_c(t));
+			put_func(f, e->op.inst, e->ct == CT_F64 ? FUNC_F64 : FUNC_F32);
+	strbuf_printf(f->b, "DL_FN %s dl_%s_%s(%s x", ctype_c(t), inst_info[i].name,
+		      form_name[form], ctype_c(t));
 	strbuf_printf(f->b, inst_info[i].nargs > 1 ? ", %s y)\n{\n" : ")\n{\n", ctype_c(t));
 	ex_c(&c, f->b, body, &value);
 	strbuf_printf(f->b, "\treturn %s;\n}\n\n", strbuf_str(&value));
@@ -542,10 +555,8 @@ void ex_c_funcs(StrBuf *b, ExprPool *p, const FuncUses *uses)
 {
 	FuncPrinter f = {.b = b, .p = p};
 
-	for (int i = 0; i < INST_COUNT; i++) {
-		if (uses->used[i][0])
-			put_func(&f, (Inst)i, CT_F32);
-		if (uses->used[i][1])
-			put_func(&f, (Inst)i, CT_F64);
-	}
+	for (int i = 0; i < INST_COUNT; i++)
+		for (int form = 0; form < FUNC_FORMS; form++)
+			if (uses->used[i][form])
+				put_func(&f, (Inst)i, (FuncForm)form);
 }

@@ -13,9 +13,9 @@
 
 #include "ir/expr/expr_names.h"
 
-/* The functions of ir/expr/funcs.def that the printed text calls, for f32 and f64. Zero-initialise. */
+/* The functions of ir/expr/funcs.def that the printed text calls, by FuncForm. Zero-initialise. */
 typedef struct FuncUses {
-	bool used[INST_COUNT][2];
+	bool used[INST_COUNT][FUNC_FORMS];
 } FuncUses;
 
 /* A printer. The caller sets the members of the first part and zeroes the rest. */
@@ -33,6 +33,8 @@ typedef struct ExprC {
 	/* tabs before each statement; the caller changes it with the nesting of blocks */
 	int indent;
 	FuncUses *funcs;   /* receives the functions that the text calls; may be null */
+	/* operands of functions are small: f32 functions with a form FUNC_NEAR are called so */
+	bool near;
 
 	int ntemps;        /* number of generated names */
 	ExprNames names;
@@ -55,7 +57,8 @@ void ex_c_name(ExprC *c, Expr *e, const char *name);
 /* E is min(max(i32(*X), *LO), *HI), or the same with max outside, of an f32 and bounds on both sides
  * of 0 that f32 represents. */
 bool ex_limited(const Expr *e, Expr **x, int64_t *lo, int64_t *hi);
-/* Prints the functions of USES and all that they call, callees first, as `dl_exp_f32(float x)`. */
+/* Prints the functions of USES and all that they call, callees first, as `dl_exp_f32(float x)` or
+ * `dl_exp_near(float x)`. */
 void ex_c_funcs(StrBuf *b, ExprPool *p, const FuncUses *uses);
 
 #endif

@@ -18,7 +18,7 @@ struct ExprPool {
 	int nslots, n;
 	DimRange *range; /* by Expr.id, for atoms (see Linear) */
 	int nranges;
-	Expr *func[INST_COUNT][2]; /* cached expansions for f32 and f64 */
+	Expr *func[INST_COUNT][FUNC_FORMS]; /* cached expansions */
 };
 
 /*

@@ -102,11 +102,14 @@ static void while_any(LoopBuild *l, Value *may)
 	loop_while(l, expand_reduce(l->in, l->n, OP_ReduceMax, v, 0, false));
 }
 
-/* Whether V, [batch, class, 1, box], holds for some box: [batch, class, 1, 1]. */
-static Value *any_of(Infer *in, Node *n, Value *v)
+/* Whether V holds for some box of which SOME holds, both [batch, class, 1, box]: [batch, class, 1, 1].
+ * A maximum from the lowest number on ends with the last such box (passes/kernel/bounds.c). */
+static Value *any_of(Infer *in, Node *n, Value *v, Value *some)
 {
-	v = expand_reduce(in, n, OP_ReduceMax, expand_cast(in, n, v, DT_U8), 3, true);
-	return expand_cast(in, n, v, DT_BOOL);
+	v = EXPAND(in, n, Where, some, expand_cast(in, n, v, DT_I32),
+		   expand_scalar(in, n, DT_I32, INT32_MIN));
+	return EXPAND(in, n, Greater, expand_reduce(in, n, OP_ReduceMax, v, 3, true),
+		      expand_scalar(in, n, DT_I32, 0));
 }
 
 /* The type of numbers of boxes, of which there are at most BOXES: i32 where they fit, since vectors
@@ -126,7 +129,8 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	enum { KEYS, COUNT, INDEX, BOXES, CARRIED };
 	Ctx *c = in->ctx;
 	Dim *asked = node_in(n, 2) ? infer_single(in, n, 2) : dim_const(c, 0), *most, *dims[4];
-	Value *init[CARRIED], *next[CARRIED], *last[CARRIED], *best, *index, *box, *keep, *here;
+	Value *init[CARRIED], *next[CARRIED], *last[CARRIED], *best, *index, *box, *keep, *here,
+		*kept;
 	Value *one = expand_scalar(in, n, DT_I64, 1), *zero;
 	const DType type = box_type(c, scores->type->dims[2]);
 	SortBlocks blocks;
@@ -161,13 +165,14 @@ static KeptBoxes suppress(Infer *in, Node *n, Value *scores, Value *count, Dim *
 	box = expand_node_ints(in, n, OP_GatherND, (Value *[]){node_in(n, 0), index}, 2,
 			       "batch_dims", 1);
 	box = corners(in, n, expand_unsqueeze(in, n, box, 3));
-	here = expand_cast(in, n, expand_range(in, n, most), type);
+	/* a range of i64 costs nothing: it is the iterator */
+	here = expand_range(in, n, most);
+	kept = expand_cast(in, n, l.carried[COUNT], DT_I64);
 	keep = EXPAND(in, n, And, keep,
 		      EXPAND(in, n, Not,
-			     any_of(in, n,
-				    EXPAND(in, n, And, overlaps(in, n, box, l.carried[BOXES]),
-					   EXPAND(in, n, Less, here, l.carried[COUNT])))));
-	here = EXPAND(in, n, And, EXPAND(in, n, Equal, here, l.carried[COUNT]), keep);
+			     any_of(in, n, overlaps(in, n, box, l.carried[BOXES]),
+				    EXPAND(in, n, Less, here, kept))));
+	here = EXPAND(in, n, And, EXPAND(in, n, Equal, here, kept), keep);
 	next[COUNT] = EXPAND(in, n, Add, l.carried[COUNT], expand_cast(in, n, keep, type));
 	next[INDEX] = EXPAND(in, n, Where, here,
 			     expand_cast(in, n, expand_unsqueeze(in, n, index, 3), type),

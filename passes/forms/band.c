@@ -33,28 +33,40 @@ static bool in_band(const Stmt *s, const Iter *it)
 	return iter_among(it, s->iter, s->nband);
 }
 
-static void block(Classes *c, const Stmt *s, const Expr *e)
-{
-	int x = e->kind == EX_ITER ? node_of(c, s, e->iter) : -1;
+/* The N indices IDX at which a statement accesses a buffer. In JOINED dims another access has an
+ * iterator of the same class as index. */
+typedef struct Indices {
+	const Stmt *s;
+	Expr *const *idx;
+	int n;
+	bool joined[2 * MAX_RANK];
+} Indices;
 
-	if (x >= 0)
-		c->blocked[sets_find(c->sets, x)] = true;
+/* An element that both accesses have in common has equal values of IT, an index in a joined dim. */
+static bool is_joined(const Indices *x, const Iter *it)
+{
+	for (int d = 0; d < x->n; d++)
+		if (x->joined[d] && x->idx[d]->kind == EX_ITER && x->idx[d]->iter == it)
+			return true;
+	return false;
 }
 
-static void block_inside(Classes *c, const Stmt *s, Expr *e)
+/* Blocks the iterators that index dim D of X, except the joined ones. */
+static void block(Classes *c, const Indices *x, int d)
 {
-	for (int i = 0; i < s->niters; i++)
-		if (expr_has_iter(e, s->iter[i]))
-			c->blocked[sets_find(c->sets, c->id[s->id][i])] = true;
+	for (int i = 0; i < x->s->niters; i++)
+		if (expr_has_iter(x->idx[d], x->s->iter[i]) && !is_joined(x, x->s->iter[i]))
+			c->blocked[sets_find(c->sets, c->id[x->s->id][i])] = true;
 }
 
-/* Joins iterators if both writer and reader index dim D by the same div/mod split, hi*N + lo. */
-static bool join_digits(Classes *c, const Stmt *writer, const Stmt *r, const Expr *load, int d)
+/* Joins iterators if both writer and reader index dim D by the same div/mod split, hi*N + lo; AT is
+ * the reader's index. */
+static bool join_digits(Classes *c, const Stmt *writer, const Stmt *r, Expr *at, int d)
 {
 	Iter *w[2], *e[2];
 
 	if (!expr_divmod(c->k->ctx, writer->widx[d], NULL, &w[0], &w[1]) ||
-	    !expr_divmod(c->k->ctx, load->load.idx[d], NULL, &e[0], &e[1]))
+	    !expr_divmod(c->k->ctx, at, NULL, &e[0], &e[1]))
 		return false;
 	for (int i = 0; i < 2; i++)
 		if (!in_band(writer, w[i]) || !in_band(r, e[i]) || w[i]->extent != e[i]->extent)
@@ -64,24 +76,40 @@ static bool join_digits(Classes *c, const Stmt *writer, const Stmt *r, const Exp
 	return true;
 }
 
-static void read_pair(Classes *c, const Stmt *writer, Stmt *r, Expr *load)
+/* R accesses what WRITER writes at the N indices IDX: joins the iterators of equal indices, and blocks
+ * all others. */
+static void join_access(Classes *c, const Stmt *writer, const Stmt *r, Expr *const *idx, int n)
 {
-	for (int d = 0; d < load->load.nidx; d++) {
-		Expr *w = writer->widx[d], *e = load->load.idx[d];
+	Indices at[2] = {{.s = writer, .idx = writer->widx, .n = n}, {.s = r, .idx = idx, .n = n}};
 
-		if (w->kind == EX_CONST && e->kind == EX_CONST)
+	for (int d = 0; d < n; d++) {
+		const Expr *w = writer->widx[d], *e = idx[d];
+
+		if (w->kind != EX_ITER || e->kind != EX_ITER || !in_band(writer, w->iter) ||
+		    !in_band(r, e->iter) || w->iter->extent != e->iter->extent)
 			continue;
-		if (w->kind == EX_ITER && e->kind == EX_ITER && in_band(writer, w->iter) &&
-		    in_band(r, e->iter) && w->iter->extent == e->iter->extent) {
-			join(c, node_of(c, writer, w->iter), node_of(c, r, e->iter));
-			continue;
-		}
-		if (load->load.nidx == writer->out[0]->rank && join_digits(c, writer, r, load, d))
-			continue;
-		block(c, writer, w);
-		block_inside(c, writer, w);
-		block_inside(c, r, e);
+		join(c, node_of(c, writer, w->iter), node_of(c, r, e->iter));
+		at[0].joined[d] = at[1].joined[d] = true;
 	}
+	for (int d = 0; d < n; d++) {
+		if (at[0].joined[d] ||
+		    (writer->widx[d]->kind == EX_CONST && idx[d]->kind == EX_CONST) ||
+		    (n == writer->out[0]->rank && join_digits(c, writer, r, idx[d], d)))
+			continue;
+		block(c, &at[0], d);
+		block(c, &at[1], d);
+	}
+}
+
+/* R reads what W writes, or updates it. */
+static void join_pair(Classes *c, const Stmt *w, const Stmt *r)
+{
+	STMT_EACH_LOAD (x, r)
+		if (stmt_writes(w, x->load.buf))
+			join_access(c, w, r, x->load.idx, x->load.nidx);
+	for (int i = 0; i < r->nout && r->update; i++)
+		if (stmt_writes(w, r->out[i]))
+			join_access(c, w, r, r->widx, r->nwidx);
 }
 
 /* ---- Statements that share no temporary ---- */
@@ -155,10 +183,9 @@ static void find_band(Kernel *k, int first, int to, bool readers, Arena *a, Band
 		for (int i = 0; i < k->stmts.at[s]->niters; i++, at++)
 			c.id[s][i] = at;
 	for (int r = first; r <= to; r++)
-		STMT_EACH_LOAD (x, k->stmts.at[r])
-			for (int w = first; w <= to; w++)
-				if (w != r && stmt_writes(k->stmts.at[w], x->load.buf))
-					read_pair(&c, k->stmts.at[w], k->stmts.at[r], x);
+		for (int w = first; w <= to; w++)
+			if (w != r)
+				join_pair(&c, k->stmts.at[w], k->stmts.at[r]);
 	if (readers)
 		join_readers(&c, a);
 	for (int i = 0; i < last->nband; i++) {

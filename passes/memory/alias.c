@@ -18,7 +18,7 @@
  *
  * The runtime sets these symbols in each run. Pairs of inputs and results with the same two sizes
  * share them, so the kernels of all layers still share their code. The types of values do not
- * change. This is the last pass that may move values: layouts have been chosen, and the results are
+ * change. What loops carry is updated in place likewise (alias_carried.c). This is the last pass that may move values: layouts have been chosen, and the results are
  * in the caller's memory.
  */
 #include "passes/forms/form.h"
@@ -38,9 +38,7 @@ typedef struct Candidate {
 	AliasSplit split;
 } Candidate;
 
-/* The buffer that S copies completely to its output, at the same indices, by load E; or null. Its
- * domain has the size PAST in dim DIM (-1: S keeps its own sizes). */
-static Buf *copied_buf(const Stmt *s, const Expr *e, int dim, const Dim *past)
+Buf *alias_copied(const Stmt *s, const Expr *e, int dim, const Dim *past)
 {
 	Buf *b = e && e->kind == EX_LOAD ? e->load.buf : NULL;
 
@@ -240,9 +238,9 @@ static bool find(Module *m, int r, const bool *taken, Candidate *c)
 		if (s->out[0] != out)
 			continue;
 		t.splits = alias_split_find(k, s, &t.split);
-		b = t.splits ? copied_buf(s, t.split.load, t.split.rest ? t.split.dim : -1,
-					  t.split.past)
-			     : copied_buf(s, s->val[0], -1, NULL);
+		b = t.splits ? alias_copied(s, t.split.load, t.split.rest ? t.split.dim : -1,
+					    t.split.past)
+			     : alias_copied(s, s->val[0], -1, NULL);
 		x = b ? node_in(v->def, b->param) : NULL;
 
 		if (!x || x->def || taken[x->index] || x->preset || x->place == ON_HOST ||
@@ -329,6 +327,7 @@ bool pass_alias(Module *m)
 
 	if (m->opt.level == 0)
 		return true;
+	alias_carried(m);
 	for (int r = 0; r < g->results.n; r++) {
 		Candidate c;
 

@@ -1,10 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by passes/memory/alias.c, which finds results that may be computed in place, and
- * alias_split.c. */
+/* Shared by passes/memory/alias.c, which finds results that may be computed in place,
+ * alias_carried.c, alias_split.c and memplan.c. */
 #ifndef PASSES_MEMORY_ALIAS_H
 #define PASSES_MEMORY_ALIAS_H
 
-#include "ir/kernel/kernel.h"
+#include "passes/module.h"
+
+/* ---- alias.c ---- */
+
+/* The buffer that S copies completely to its output, at the same indices, by load E; or null. Its
+ * domain has the size PAST in dim DIM (-1: S keeps its own sizes). */
+Buf *alias_copied(const Stmt *s, const Expr *e, int dim, const Dim *past);
+
+/* ---- alias_carried.c ---- */
+
+/* Makes the values that loops carry updates in place where an iteration replaces some elements. */
+void alias_carried(Module *m);
+/* The node that computes NEXT, the next value of CARRIED, does not read CARRIED but to copy it to
+ * NEXT, at the same indices, and no node reads CARRIED later. So both may have one memory. ORDER: by
+ * Node.id, its position in program order. */
+bool alias_in_place(const Value *carried, Value *next, const int *order);
 
 /* ---- alias_split.c ---- */
 
@@ -15,6 +30,7 @@ typedef struct AliasSplit {
 	int dim;
 	Dim *rows;
 	Expr *start, *update, *load;
+	Expr *when; /* the rows are taken only where this holds; null: always */
 	Expr *rest; /* the value from row PAST onwards, where LOAD has no more rows; or null */
 	Dim *past;
 } AliasSplit;

@@ -11,11 +11,13 @@
  * block is reused after the last reader of its value, for a value of about the same size.
  *
  * Values that a loop carries are double-buffered: an iteration reads the slot that the previous
- * iteration wrote, and writes to the other one of two slots. Values that the loop stacks are
- * written directly to their element of its output.
+ * iteration wrote, and writes to the other one of two slots; those of which an iteration replaces
+ * elements have one slot (passes/memory/alias_carried.c). Values that the loop stacks are written
+ * directly to their element of its output.
  */
 #include "ir/graph/blocks.h"
 #include "passes/forms/kernels.h"
+#include "passes/memory/alias.h"
 #include "passes/memory/memplan_pack.h"
 #include "runtime/vector.h"
 
@@ -193,8 +195,11 @@ static Place place_bytes(MemPlanner *p, const Node *n, Dim *bytes)
 static void give_back(MemPlanner *p, const Place *pl)
 {
 	if (pl->kind == PLACE_CARRY) {
-		give_back(p, &p->p->carry.at[pl->at].pair[0]);
-		give_back(p, &p->p->carry.at[pl->at].pair[1]);
+		const Carry *c = &p->p->carry.at[pl->at];
+
+		give_back(p, &c->pair[0]);
+		if (!c->in_place)
+			give_back(p, &c->pair[1]);
 	}
 	if (pl->kind == PLACE_SLOT)
 		memplan_give_back(&p->p->slots, pl->at);
@@ -477,9 +482,11 @@ static void place_carried(MemPlanner *p, int loop, int k, Node *end)
 
 	p->p->value[open->out[k]->id] = p->p->value[end->out[k]->id] = at;
 	if (!stays(p, loop, k, next)) {
-		c.pair[0] = place_bytes(p, end, bytes);
-		c.pair[1] = place_bytes(p, end, bytes);
 		c.copied = !can_write_elsewhere(p, loop, next);
+		c.pair[0] = place_bytes(p, end, bytes);
+		c.in_place = !c.copied && c.pair[0].kind == PLACE_SLOT &&
+			     alias_in_place(open->out[k], next, p->order);
+		c.pair[1] = c.in_place ? c.pair[0] : place_bytes(p, end, bytes);
 		if (!c.copied)
 			p->p->value[next->id] = (Place){PLACE_NEXT, at.at, 0, bytes};
 	}

@@ -301,6 +301,8 @@ static void test_cvt(double v)
 		fault("f64_i64", v, 0, 0, 0);
 	if (dl_cvt_f32_u64(f) != SATURATED(f, 0, 0x1p64, uint64_t))
 		fault("f32_u64", f, 0, 0, 0);
+	if (fabsf(f) <= 0x1.fffffep30f && dl_cvt_f32_i64_near(f) != dl_cvt_f32_i64(f))
+		fault("f32_i64_near", f, 0, 0, 0);
 	if (dl_cvt_f64_bool(v) != !(v == 0))
 		fault("f64_bool", v, 0, 0, 0);
 }

@@ -230,24 +230,26 @@ static bool choose(const Target *t, Kernel *k, Decision *d, int nstages)
 	return true;
 }
 
-/* Prefix reductions among maps and reductions, whose points may run in any order. */
-static bool has_scans(const Kernel *k)
+/* Prefix reductions, or updates of few elements, among maps and reductions, whose points may run in any
+ * order. */
+static bool has_scans_or_updates(Kernel *k)
 {
-	bool any = false;
+	bool scans = false, updates = false;
 
 	VEC_EACH (s, &k->stmts) {
-		if (s->ordered || s->update || (!s->red && s->nout != 1))
+		if (s->ordered || (s->update && s->red) || (!s->red && s->nout != 1))
 			return false;
-		any = any || s->scan;
+		scans = scans || s->scan;
+		updates = updates || s->update;
 	}
-	return any && k->stmts.n > 1;
+	return (scans || updates) && k->stmts.n > 1 && (!updates || band_good(k, false));
 }
 
 bool rows_one_stage(Kernel *k)
 {
 	Band band;
 
-	if (kernel_kind(k) == FORM_ORDER && !kernel_is_maps(k) && !has_scans(k))
+	if (kernel_kind(k) == FORM_ORDER && !kernel_is_maps(k) && !has_scans_or_updates(k))
 		return false;
 	band_of_stage(k, k->arena, &band);
 	return band.n || k->stmts.n == 1;

@@ -16,6 +16,7 @@
 #include "base/round.h"
 #include "codegen/c/expr.h"
 #include "codegen/c/gen_c_impl.h"
+#include "codegen/c/text.h"
 #include "codegen/targets.h"
 
 #include <assert.h>
@@ -44,7 +45,7 @@ bool c_tile_skips(const GenC *g, const Tile *t)
 	enum { LEAST_SKIPPED = 32 };
 	const Expr *terms = t->by_runs.terms;
 
-	return t->by_runs.edge && !c_tile_pairs(g, t) &&
+	return t->by_runs.edge && !c_tile_pairs(g, t) && !t->matrix &&
 	       !(terms->kind == EX_CONST && terms->i < LEAST_SKIPPED);
 }
 
@@ -74,7 +75,7 @@ static int sets_of(const GenC *g, const Tile *t, int rows)
 	const int sets = (t->scaled.scale ? TILE_SUMS_SCALED : TILE_SUMS) /
 			 (rows * vectors_of_row(g, t));
 
-	return t->by_runs.starts || t->scaled.row_scale || !float_terms || sets < 1 ? 1 : sets;
+	return t->by_runs.starts || t->scaled.row_scale || t->matrix || !float_terms || sets < 1 ? 1 : sets;
 }
 
 /* Whether the code decides during the run: a product with few rows has several sums for each element
@@ -127,6 +128,8 @@ const char *c_tile_use(GenC *g, const Tile *t)
 		t->usual < t->mr ? arena_printf(g->arena, "_to%d", t->mr) : "",
 		!many ? "" : c_tile_counts_rows(g, t) ? "_any" : "_many");
 
+	if (t->matrix)
+		key = c_tile_matrix_key(g, t);
 	for (int i = 0; i < g->tiles.n; i++)
 		if (!strcmp(g->tiles.at[i], key))
 			return g->tiles.at[g->last_tile = i];
@@ -683,6 +686,10 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Na
 	RowsFunction f[MOST_FUNCTIONS];
 	int n;
 
+	if (t->matrix) {
+		c_tile_matrix(g, b, t, key);
+		return;
+	}
 	if (t->whole) {
 		rows_function(g, b, t, key, t->mr, t->rows ? 1 : sets_of(g, t, t->mr));
 		return;
@@ -708,7 +715,12 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Na
 void c_tiles(GenC *g, StrBuf *b)
 {
 	Names printed = {0};
+	bool matrix = false;
 
+	VEC_EACH_AT (t, &g->tile)
+		matrix = matrix || t->matrix;
+	if (matrix)
+		strbuf_puts(b, c_text(g->arena, "matrix", NULL));
 	c_tile_dot_functions(g, b);
 	c_tile_wide_functions(g, b);
 	c_tile_look_functions(g, b);

@@ -165,6 +165,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 
 	tl->ct = g->p.c.ct;
 	tl->kpack = g->p.kpack;
+	tl->matrix = g->p.matrix;
 	set_rows(g, t, tl);
 	tl->nr = (int)g->blocks.nr;
 	tl->acc = t->tile;

@@ -106,19 +106,18 @@ static const char *sums(const GenC *g, const Tile *t, Registers r, const char *w
 	return arena_strdup(g->arena, strbuf_str(&b));
 }
 
-/* The products of a step, with A's rows at A, STEP bytes apart. */
-static const char *products(const GenC *g, const Tile *t, Registers r, const char *a,
-			    const char *step)
+/* The products of a step. */
+static const char *products(const GenC *g, const Tile *t, Registers r)
 {
 	STRBUF_LOCAL(b);
 
 	for (int j = 0; j < r.n; j++)
 		put_load(&b, "\t\t", FACTOR_B + j,
-			 j ? arena_printf(g->arena, "p + %d", j * MATRIX_SIDE * 4) : "p", "p_step");
+			 arena_printf(g->arena, "p + %d", j * MATRIX_SIDE * 4), "p_step");
 	for (int i = 0; i < r.m; i++) {
 		put_load(&b, "\t\t", FACTOR_A + i % 2,
-			 i ? arena_printf(g->arena, "%s + %d * %s", a, i * MATRIX_SIDE, step) : a,
-			 step);
+			 arena_printf(g->arena, "place[now][%d].at", i),
+			 arena_printf(g->arena, "place[now][%d].step", i));
 		for (int j = 0; j < r.n; j++)
 			strbuf_printf(
 				&b,
@@ -154,7 +153,7 @@ static void put_function(const GenC *g, StrBuf *b, const Tile *t, const char *na
 					  t->by_runs.starts       ? "in runs"
 					  : c_tile_row_step(g, t) ? "in place"
 								  : "anywhere");
-	CWord words[] = {
+	const CWord words[] = {
 		{"NAME", name, 0},
 		{"PARAMETERS", parameters(g, t), 0},
 		{"B", c_memory_type(t->b->dtype), 0},
@@ -168,20 +167,11 @@ static void put_function(const GenC *g, StrBuf *b, const Tile *t, const char *na
 		{"LOADS", sums(g, t, r, "load"), 0},
 		{"STORES", sums(g, t, r, "store"), 0},
 		{"PRODUCT", portable(g, t), 0},
-		{"PRODUCTS", products(g, t, r, "(const char *)in", "size"), 0},
-		{"READER", NULL, 0},
-		{"IN_PLACE", "", 0},
+		{"PRODUCTS", products(g, t, r), 0},
+		{"READER",
+		 c_text(g->arena, reader, C_WORDS({"ROWS", NULL, r.m * MATRIX_SIDE})), 0},
 		{NULL, NULL, 0}};
-	CWord *product = words, *read = words, *in_place = words;
 
-	while (strcmp(product->name, "PRODUCTS") != 0)
-		product++;
-	read = product + 1;
-	in_place = product + 2;
-	read->text = c_text(g->arena, reader, words);
-	if (c_tile_row_step(g, t))
-		in_place->text = c_text(g->arena, "matrix tile: in place", words);
-	product->text = products(g, t, r, "step[now]", "(int64_t)64");
 	strbuf_puts(b, c_text(g->arena, "matrix tile", words));
 }
 

@@ -33,7 +33,7 @@ typedef struct Fn {
 	bool unrolls; /* the loop around what is printed is unrolled */
 	/* it has an index that may be out of range; it uses its scratch */
 	bool faults, scratch;
-	bool matrix; /* it calls micro-kernels in matrix registers */
+	bool matrix;               /* it calls micro-kernels in matrix registers */
 	VEC(CExprNamed) quotients; /* that are computed before the loop that is printed */
 	CExprNames cb;
 } Fn;

@@ -16,7 +16,6 @@
 #include "base/round.h"
 #include "codegen/c/expr.h"
 #include "codegen/c/gen_c_impl.h"
-#include "codegen/c/text.h"
 #include "codegen/targets.h"
 
 #include <assert.h>
@@ -75,7 +74,9 @@ static int sets_of(const GenC *g, const Tile *t, int rows)
 	const int sets = (t->scaled.scale ? TILE_SUMS_SCALED : TILE_SUMS) /
 			 (rows * vectors_of_row(g, t));
 
-	return t->by_runs.starts || t->scaled.row_scale || t->matrix || !float_terms || sets < 1 ? 1 : sets;
+	return t->by_runs.starts || t->scaled.row_scale || t->matrix || !float_terms || sets < 1
+		       ? 1
+		       : sets;
 }
 
 /* Whether the code decides during the run: a product with few rows has several sums for each element
@@ -715,12 +716,8 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Na
 void c_tiles(GenC *g, StrBuf *b)
 {
 	Names printed = {0};
-	bool matrix = false;
 
-	VEC_EACH_AT (t, &g->tile)
-		matrix = matrix || t->matrix;
-	if (matrix)
-		strbuf_puts(b, c_text(g->arena, "matrix", NULL));
+	c_tile_matrix_functions(g, b);
 	c_tile_dot_functions(g, b);
 	c_tile_wide_functions(g, b);
 	c_tile_look_functions(g, b);

@@ -70,7 +70,9 @@ void c_tile_dot_functions(const GenC *g, StrBuf *b);
 const char *c_tile_matrix_key(const GenC *g, const Tile *t);
 /* The elements between T's rows of A, if they are at one stride; else null. */
 Expr *c_tile_row_step(const GenC *g, const Tile *t);
-/* Prints that micro-kernel, the function NAME. */
+/* Prints the functions that these micro-kernels call. */
+void c_tile_matrix_functions(const GenC *g, StrBuf *b);
+/* Prints the micro-kernel for T, the function NAME. */
 void c_tile_matrix(GenC *g, StrBuf *b, const Tile *t, const char *name);
 
 /* ---- tile_scaled.c ---- */

@@ -75,9 +75,7 @@ static void put_load(StrBuf *b, const char *tabs, int r, const char *at, const c
 /* The instruction that multiplies T's factors. */
 static const char *instruction(const Tile *t)
 {
-	return t->ct == CT_F32	       ? "tdpbf16ps"
-	       : t->a->dtype == DT_U8 ? "tdpbusd"
-				      : "tdpbsud";
+	return t->ct == CT_F32 ? "tdpbf16ps" : t->a->dtype == DT_U8 ? "tdpbusd" : "tdpbsud";
 }
 
 /* What is done for all registers of sums: clear, load or store them. */
@@ -99,9 +97,9 @@ static const char *sums(const GenC *g, const Tile *t, Registers r, const char *w
 					"\t__asm__ volatile(\"tilestored %%%%tmm%d, (%%0,%%1,1)\" : : \"r\"(%s), \"r\"(%s) : \"memory\");\n",
 					i * r.n + j, at, step);
 			else
-				strbuf_printf(
-					&b, "\t\t__asm__ volatile(\"tilezero %%%%tmm%d\" : :);\n",
-					i * r.n + j);
+				strbuf_printf(&b,
+					      "\t\t__asm__ volatile(\"tilezero %%%%tmm%d\" : :);\n",
+					      i * r.n + j);
 		}
 	return arena_strdup(g->arena, strbuf_str(&b));
 }
@@ -132,18 +130,20 @@ static const char *products(const GenC *g, const Tile *t, Registers r)
 /* A product of term T in word K of row I and column J, in plain C. */
 static const char *portable(const GenC *g, const Tile *t)
 {
-	const char *a = t->by_runs.starts
-				? arena_printf(
-					  g->arena,
-					  "row[(k0 + k) / run * row_step + i][(k0 + k) %% run * %d + t]",
-					  t->kpack)
-				: arena_printf(g->arena, "a[%s + k * %d + t]",
-					       c_tile_row_step(g, t) ? "i * row_step" : "row[i]",
-					       t->kpack),
-		   *b = arena_printf(g->arena, "b[k * b_step + j * %d + t]", t->kpack);
+	const char *
+		a = t->by_runs.starts
+			    ? arena_printf(
+				      g->arena,
+				      "row[(k0 + k) / run * row_step + i][(k0 + k) %% run * %d + t]",
+				      t->kpack)
+			    : arena_printf(g->arena, "a[%s + k * %d + t]",
+					   c_tile_row_step(g, t) ? "i * row_step" : "row[i]",
+					   t->kpack),
+	       *b = arena_printf(g->arena, "b[k * b_step + j * %d + t]", t->kpack);
 
-	return t->ct == CT_F32 ? arena_printf(g->arena, "matrix_number(%s) * matrix_number(%s)", a, b)
-			       : arena_printf(g->arena, "%s * %s", a, b);
+	return t->ct == CT_F32
+		       ? arena_printf(g->arena, "matrix_number(%s) * matrix_number(%s)", a, b)
+		       : arena_printf(g->arena, "%s * %s", a, b);
 }
 
 /* The function NAME for T's rows in R.m registers. */
@@ -168,8 +168,7 @@ static void put_function(const GenC *g, StrBuf *b, const Tile *t, const char *na
 		{"STORES", sums(g, t, r, "store"), 0},
 		{"PRODUCT", portable(g, t), 0},
 		{"PRODUCTS", products(g, t, r), 0},
-		{"READER",
-		 c_text(g->arena, reader, C_WORDS({"ROWS", NULL, r.m * MATRIX_SIDE})), 0},
+		{"READER", c_text(g->arena, reader, C_WORDS({"ROWS", NULL, r.m * MATRIX_SIDE})), 0},
 		{NULL, NULL, 0}};
 
 	strbuf_puts(b, c_text(g->arena, "matrix tile", words));
@@ -192,13 +191,29 @@ void c_tile_matrix(GenC *g, StrBuf *b, const Tile *t, const char *name)
 			strbuf_printf(b, "if (valid <= %d)\n\t\t", m * MATRIX_SIDE);
 		else if (m > 1)
 			strbuf_puts(b, "\n\t\t");
-		strbuf_printf(b, "%s_%d(valid, n, first, %s, a_step, b, b_step, ahead, ahead_step, acc);\n",
-			      name, m,
-			      t->by_runs.starts       ? "row, row_step, run, k0"
-			      : c_tile_row_step(g, t) ? "a, row_step"
-						      : "a, row");
+		strbuf_printf(
+			b,
+			"%s_%d(valid, n, first, %s, a_step, b, b_step, ahead, ahead_step, acc);\n",
+			name, m,
+			t->by_runs.starts       ? "row, row_step, run, k0"
+			: c_tile_row_step(g, t) ? "a, row_step"
+						: "a, row");
 		if (m < most)
 			strbuf_puts(b, "\telse ");
 	}
 	strbuf_puts(b, "}\n\n");
+}
+
+void c_tile_matrix_functions(const GenC *g, StrBuf *b)
+{
+	bool any = false, floats = false;
+
+	VEC_EACH_AT (t, &g->tile) {
+		any = any || t->matrix;
+		floats = floats || (t->matrix && t->ct == CT_F32);
+	}
+	if (any)
+		strbuf_puts(b, c_text(g->arena, "matrix", NULL));
+	if (floats)
+		strbuf_puts(b, c_text(g->arena, "matrix, in C, of bf16", NULL));
 }

@@ -230,7 +230,8 @@ static void check_matrix(LoopText *t, const Tile *x)
 		return;
 	if (x->mr % MATRIX_SIDE || x->usual != x->mr || x->nr % MATRIX_SIDE ||
 	    x->mr / MATRIX_SIDE * (x->nr / MATRIX_SIDE) > MATRIX_SUMS)
-		lt_fault(t, "the sums of a tile of %dx%d are not up to %d matrix registers of %dx%d",
+		lt_fault(t,
+			 "the sums of a tile of %dx%d are not up to %d matrix registers of %dx%d",
 			 x->mr, x->nr, MATRIX_SUMS, MATRIX_SIDE, MATRIX_SIDE);
 	if (x->kpack == 1 || x->a->dtype == DT_F32)
 		lt_fault(t, "matrix registers multiply steps of bytes, or of pairs of bf16");

@@ -604,8 +604,8 @@ static bool matrix_is_legal(const Target *t, const Product *g, StrBuf *why)
 	if (!t->matrix)
 		return decision_refuse(why, "\"matrix\" needs a CPU with AMX");
 	return product_has_matrix(g) ||
-	       decision_refuse(why,
-			       "\"matrix\" multiplies bytes, u8 by i8, or with \"dot\" pairs of bf16");
+	       decision_refuse(
+		       why, "\"matrix\" multiplies bytes, u8 by i8, or with \"dot\" pairs of bf16");
 }
 
 bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)

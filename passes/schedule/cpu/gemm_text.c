@@ -36,7 +36,8 @@ void product_print(StrBuf *b, Kernel *k, const Decision *d)
 		      p->pack_a   ? p->pack_b ? "a,b" : "a"
 		      : p->pack_b ? "b"
 				  : "none",
-		      p->dot ? " dot" : "", p->matrix ? " matrix" : "", p->panels_first ? "n,m" : "m,n");
+		      p->dot ? " dot" : "", p->matrix ? " matrix" : "",
+		      p->panels_first ? "n,m" : "m,n");
 	if (p->fetch)
 		strbuf_printf(b, " fetch %s", fetch_name[p->fetch]);
 	print_axes(b, p->parallel, p->nparallel);

@@ -237,7 +237,8 @@ static Expr *held_value(Gemm *g, Buf *held)
  * into parts, or was in matrix registers, they are in memory anyway. */
 static bool unrolls_epilogue(const Gemm *g, const TileAt *t)
 {
-	return !g->blocks.kc && !g->p.matrix && t->m_valid->kind == EX_CONST && t->n_valid->kind == EX_CONST &&
+	return !g->blocks.kc && !g->p.matrix && t->m_valid->kind == EX_CONST &&
+	       t->n_valid->kind == EX_CONST &&
 	       stmts_are_short(g->p.k, g->p.first + 1, g->p.first + g->p.nstmts - 1);
 }
 

@@ -30,6 +30,7 @@
 #define V2 DL_CPU_X86_V2
 #define V3 (V2 | DL_CPU_X86_V3)
 #define V4 (V3 | DL_CPU_X86_V4)
+#define V4_BF16 (V4 | DL_CPU_AVX512_VNNI | DL_CPU_AVX512_BF16)
 
 /* A GPU has fused multiply-add; registers are counted per lane. The members that follow are
  * Gpu's. */
@@ -40,8 +41,9 @@
 /* Rows are in the order in which an artifact tries its targets: CPUs before GPUs, and the best of
  * each kind first. */
 const Target target_table[] = {
-	{X86_V4, .name = "x86-64-v4-bf16", .features = V4 | DL_CPU_AVX512_VNNI | DL_CPU_AVX512_BF16,
-	 .dot = DOT_BYTES, .bf16 = true},
+	{X86_V4, .name = "x86-64-v4-amx", .features = V4_BF16 | DL_CPU_AMX_INT8 | DL_CPU_AMX_BF16,
+	 .dot = DOT_BYTES, .bf16 = true, .matrix = true},
+	{X86_V4, .name = "x86-64-v4-bf16", .features = V4_BF16, .dot = DOT_BYTES, .bf16 = true},
 	{X86_V4, .name = "x86-64-v4-vnni", .features = V4 | DL_CPU_AVX512_VNNI, .dot = DOT_BYTES},
 	{X86_V4, .name = "x86-64-v4", .features = V4, .dot = DOT_PAIRS},
 	{X86_V3, .name = "x86-64-v3-vnni", .features = V3 | DL_CPU_AVX_VNNI, .dot = DOT_BYTES},
@@ -97,9 +99,10 @@ static const Target *native(void)
 
 uint64_t target_dot_features(const Target *t)
 {
-	return target_is_x86(t) ? t->features & (DL_CPU_AVX_VNNI | DL_CPU_AVX512_VNNI |
-						 DL_CPU_AVX512_BF16)
-				: 0;
+	const uint64_t dot = DL_CPU_AVX_VNNI | DL_CPU_AVX512_VNNI | DL_CPU_AVX512_BF16 |
+			     DL_CPU_AMX_INT8 | DL_CPU_AMX_BF16;
+
+	return target_is_x86(t) ? t->features & dot : 0;
 }
 
 bool target_is_x86(const Target *t)
@@ -145,7 +148,7 @@ static void unknown_target(const char *name, StrBuf *b)
 	}
 	strbuf_printf(
 		b,
-		"--target: \"%s\" is not known; write cpu: with native, v4 (AVX-512), v3 (AVX2), v2 (SSE4.2), v4-vnni or v3-vnni (the same with VNNI), v4-bf16 (with AVX512-BF16, too), ",
+		"--target: \"%s\" is not known; write cpu: with native, v4 (AVX-512), v3 (AVX2), v2 (SSE4.2), v4-vnni or v3-vnni (the same with VNNI), v4-bf16 (with AVX512-BF16, too), v4-amx (with AMX, too), ",
 		name);
 	target_names(b, false);
 	strbuf_puts(b, ", or cuda: with ");

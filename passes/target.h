@@ -56,6 +56,7 @@ typedef struct Target {
 	Dot dot;          /* CPUs: how they multiply bytes */
 	bool f16;         /* CPUs: an instruction converts a vector of f16 to f32 */
 	bool bf16; /* CPUs: an instruction adds the products of a pair of bf16 to each f32 lane */
+	bool matrix; /* CPUs: instructions multiply tiles of bytes and of bf16 in matrix registers */
 	int64_t l1, l2; /* bytes of data cache to block for */
 	int cores;      /* cores that schedules keep busy, at least */
 	int wake;       /* nanoseconds of work that pay for waking a thread */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPU features as DL_CPU_ bits, including whether the system saves their registers; and the
- * floating point environment. Kernels run in the default environment (round to nearest, with
+ * CPU features as DL_CPU_ bits, including whether the system saves their registers and permits
+ * their use; and the floating point environment. Kernels run in the default environment (round to nearest, with
  * subnormals, without traps), whatever the caller has set, and the caller's environment is
  * restored.
  */
@@ -9,6 +9,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 typedef struct Cpuid {
 	unsigned a, b, c, d;
@@ -36,6 +40,19 @@ static bool all(unsigned word, unsigned mask)
 	return (word & mask) == mask;
 }
 
+/* Asks Linux for the permission to use the tile registers of AMX, which it keeps for the whole
+ * process. It refuses where a thread has a stack for signals that is too small to save them. */
+static bool tiles_permitted(void)
+{
+#if defined(__linux__)
+	const long request = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
+
+	return !syscall(SYS_arch_prctl, request, tile_data);
+#else
+	return false;
+#endif
+}
+
 /* The processor manuals define the bits, the x86-64 psABI the levels. */
 uint64_t rt_cpu_features(void)
 {
@@ -46,7 +63,6 @@ uint64_t rt_cpu_features(void)
 			all(e1.c, 1u << 0);
 	const uint64_t xcr = all(f1.c, 1u << 27) ? xgetbv0() : 0;
 	const bool ymm = (xcr & 6) == 6, zmm = (xcr & 0xe6) == 0xe6;
-	const bool tile = (xcr & 0x60000) == 0x60000;
 	uint64_t r = 0;
 
 	if (!v2)
@@ -69,9 +85,12 @@ uint64_t rt_cpu_features(void)
 		r |= DL_CPU_AVX512_BF16;
 	if (f7.d & 1u << 23)
 		r |= DL_CPU_AVX512_FP16;
-	if (tile && all(f7.d, 1u << 24 | 1u << 25))
+	/* amx-tile */
+	if (!(f7.d & 1u << 24) || (xcr & 0x60000) != 0x60000 || !tiles_permitted())
+		return r;
+	if (f7.d & 1u << 25)
 		r |= DL_CPU_AMX_INT8;
-	if (tile && all(f7.d, 1u << 24 | 1u << 22))
+	if (f7.d & 1u << 22)
 		r |= DL_CPU_AMX_BF16;
 	return r;
 }

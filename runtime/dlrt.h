@@ -524,7 +524,7 @@ typedef struct dl_api {
 typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 
 /* The processor features that code may need, as bits: levels of x86-64, 64-bit Arm with NEON, and
- * single features. No code needs AVX512_FP16 or AMX yet: these bits are reserved. */
+ * single features. No code needs AVX512_FP16 yet: the bit is reserved. */
 #define DL_CPU_X86_V2      1ull
 #define DL_CPU_X86_V3      2ull
 #define DL_CPU_X86_V4      4ull

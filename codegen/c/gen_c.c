@@ -131,9 +131,13 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 	fn_narrow(s, st->body);
 	fn_nodes(&f, st->body);
 	print_header(&f, &all);
+	if (f.matrix)
+		strbuf_puts(&all, "\tmatrix_begin();\n");
 	strbuf_printf(&all, "%s\tfor (int64_t %s = begin; %s < end; %s++) {\n%s\t}\n",
 		      all.n ? "\n" : "", fn_name(&f, st->var, "p"), fn_name(&f, st->var, "p"),
 		      fn_name(&f, st->var, "p"), strbuf_str(&f.body));
+	if (f.matrix)
+		strbuf_puts(&all, "\tmatrix_end();\n");
 	if (f.faults)
 		strbuf_printf(&all,
 			      "\tif (fault.found)\n"

@@ -34,6 +34,7 @@ typedef struct Fn {
 	bool copies; /* what is printed is under a condition that input and result differ (fn_loop) */
 	/* it has an index that may be out of range; it uses its scratch */
 	bool faults, scratch;
+	bool matrix;               /* it calls micro-kernels in matrix registers */
 	VEC(CExprNamed) quotients; /* that are computed before the loop that is printed */
 	CExprNames cb;
 } Fn;

@@ -231,6 +231,22 @@ static void print_runs(Fn *f, const Tile *tl)
 		strbuf_free(&t[i]);
 }
 
+/* The first of a tile's rows, which are at one stride, and the stride. */
+static void print_strided(Fn *f, const Tile *tl)
+{
+	ExprPool *p = f->sched->kernel->pool;
+	Iter *const row[] = {tl->row};
+	Expr *zero = ex_int(p, CT_I64, 0),
+	     *e[] = {ex_subst_iters(p, tl->a_at, row, &zero, 1), c_tile_row_step(f->g, tl)};
+	StrBuf t[2] = {{0}};
+
+	fn_texts(f, e, 2, t);
+	print_address(f, tl->a, strbuf_str(&t[0]));
+	strbuf_printf(&f->body, ", %s", strbuf_str(&t[1]));
+	strbuf_free(&t[0]);
+	strbuf_free(&t[1]);
+}
+
 /* Sets AHEAD to the address that A describes, and AHEAD_STEP to the bytes of its step. TYPE and
  * INT_TYPE are the types in a declaration of both, or empty for an assignment. */
 static void set_ahead(Fn *f, const char *type, const char *int_type, const Prefetch *a)
@@ -421,6 +437,8 @@ static void print_call(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 		      !tl->accumulate);
 	if (tl->by_runs.starts)
 		print_runs(f, tl);
+	else if (tl->matrix && c_tile_row_step(f->g, tl))
+		print_strided(f, tl);
 	else
 		strbuf_printf(&f->body, "%s, row", fn_buf(f, tl->a));
 	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[2]));
@@ -493,8 +511,9 @@ static void print_tile(Fn *f, const LNode *n)
 		strbuf_printf(&f->body, "const int64_t rows = k->part ? INT64_MAX : %s;\n",
 			      strbuf_str(&t[8]));
 	}
-	if (!tl->by_runs.starts)
+	if (!tl->by_runs.starts && !(tl->matrix && c_tile_row_step(f->g, tl)))
 		print_rows(f, tl);
+	f->matrix |= tl->matrix;
 	if (tl->mask.when)
 		open_used(f, tl, strbuf_str(&t[1]));
 	if (!tl->scaled.scale)

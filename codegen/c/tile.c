@@ -53,7 +53,7 @@ bool c_tile_skips(const GenC *g, const Tile *t)
 	enum { LEAST_SKIPPED = 32 };
 	const Expr *terms = t->by_runs.terms;
 
-	return t->by_runs.edge && !c_tile_pairs(g, t) &&
+	return t->by_runs.edge && !c_tile_pairs(g, t) && !t->matrix &&
 	       !(terms->kind == EX_CONST && terms->i < LEAST_SKIPPED);
 }
 
@@ -83,7 +83,9 @@ static int sets_of(const GenC *g, const Tile *t, int rows)
 	const int sets = (t->scaled.scale ? TILE_SUMS_SCALED : TILE_SUMS) /
 			 (rows * vectors_of_row(g, t));
 
-	return t->by_runs.starts || t->scaled.row_scale || !float_terms || sets < 1 ? 1 : sets;
+	return t->by_runs.starts || t->scaled.row_scale || t->matrix || !float_terms || sets < 1
+		       ? 1
+		       : sets;
 }
 
 /* Whether the code decides during the run: a product with few rows has several sums for each element
@@ -147,6 +149,8 @@ const char *c_tile_use(GenC *g, const Tile *t)
 	if (t->by_runs.shift)
 		key = arena_printf(g->arena, "tile_%s_%dx%d_groups%d", ctype_name[t->ct], t->mr,
 				   t->nr, (int)t->by_runs.terms->i);
+	if (t->matrix)
+		key = c_tile_matrix_key(g, t);
 	for (int i = 0; i < g->tiles.n; i++)
 		if (!strcmp(g->tiles.at[i], key))
 			return g->tiles.at[g->last_tile = i];
@@ -718,6 +722,10 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Na
 		c_tile_groups(b, t, key);
 		return;
 	}
+	if (t->matrix) {
+		c_tile_matrix(g, b, t, key);
+		return;
+	}
 	if (t->whole) {
 		rows_function(g, b, t, key, t->mr, t->rows ? 1 : sets_of(g, t, t->mr));
 		return;
@@ -744,6 +752,7 @@ void c_tiles(GenC *g, StrBuf *b)
 {
 	Names printed = {0};
 
+	c_tile_matrix_functions(g, b);
 	c_tile_dot_functions(g, b);
 	c_tile_wide_functions(g, b);
 	c_tile_look_functions(g, b);

@@ -64,6 +64,17 @@ bool c_tile_pairs(const GenC *g, const Tile *t);
 /* Prints the functions that multiply bytes and bf16, if a tile needs them. */
 void c_tile_dot_functions(const GenC *g, StrBuf *b);
 
+/* ---- tile_matrix.c ---- */
+
+/* The name of the micro-kernel for T, which is in matrix registers. */
+const char *c_tile_matrix_key(const GenC *g, const Tile *t);
+/* The elements between T's rows of A, if they are at one stride; else null. */
+Expr *c_tile_row_step(const GenC *g, const Tile *t);
+/* Prints the functions that these micro-kernels call. */
+void c_tile_matrix_functions(const GenC *g, StrBuf *b);
+/* Prints the micro-kernel for T, the function NAME. */
+void c_tile_matrix(GenC *g, StrBuf *b, const Tile *t, const char *name);
+
 /* ---- tile_scaled.c ---- */
 
 /* Prints the function NAME, the micro-kernel for ROWS rows of T, whose B is quantised, with SETS of

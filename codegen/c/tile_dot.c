@@ -128,6 +128,8 @@ void c_tile_dot_functions(const GenC *g, StrBuf *b)
 	bool words = false, dot = false, pairs = false, bf16 = false;
 
 	VEC_EACH_AT (t, &g->tile) {
+		if (t->matrix)
+			continue;
 		dot = dot || (t->kpack > 1 && t->ct == CT_I32) || t->scaled.row_scale;
 		words = words || t->kpack > 1 || t->scaled.row_scale;
 		pairs = pairs || c_tile_pairs(g, t);

@@ -145,6 +145,10 @@ typedef struct TileMask {
 	Buf *squares, *trim;
 } TileMask;
 
+/* Rows and columns of a matrix register with sums of 32 bits; and how many registers hold the sums
+ * of a tile, at most: the other four are for factors. */
+enum { MATRIX_SIDE = 16, MATRIX_SUMS = 4 };
+
 /* The register tile of a contraction on a CPU: acc[i][j] (+)= sum over k < K of a(i, k) * b(k,
  * j), for i < mr, j < nr. Row i of A starts at element a_at, evaluated at ROW = i, and advances
  * by a_step for each k; rows past m_valid repeat the last valid one. B is a panel: element (k,
@@ -181,6 +185,9 @@ typedef struct Tile {
 	Expr *rows;    /* rows of the product */
 	Expr *n_valid; /* columns of the tile that exist: 1..nr */
 	TileMask mask;
+	/* instructions multiply tiles of MATRIX_SIDE rows by MATRIX_SIDE columns and as many steps
+	 * of terms in matrix registers; A's terms are contiguous */
+	bool matrix;
 	bool accumulate; /* ACC already holds the sum of earlier terms */
 	bool partial;    /* later tiles add more terms */
 	bool whole; /* it has all rows, and a constant number of terms, at most INLINED_TERMS */

@@ -436,6 +436,7 @@ static void tile_size(LoopText *t, Tile *x)
 		x->usual = x->mr;
 	if (lt_opt(t, x->usual != x->mr, " usual "))
 		lt_count(t, &x->usual, 1, TILE_SIDE);
+	x->matrix = lt_opt(t, x->matrix, " matrix");
 	x->whole = lt_opt(t, x->whole, " whole");
 	x->partial = lt_opt(t, x->partial, " partial");
 }

@@ -234,6 +234,21 @@ static bool has_groups(const Tile *x)
 	       x->nr % terms->i == 0 && x->k->kind == EX_CONST && x->k->i % terms->i == 0;
 }
 
+static void check_matrix(LoopText *t, const Tile *x)
+{
+	if (!x->matrix)
+		return;
+	if (x->mr % MATRIX_SIDE || x->usual != x->mr || x->nr % MATRIX_SIDE ||
+	    x->mr / MATRIX_SIDE * (x->nr / MATRIX_SIDE) > MATRIX_SUMS)
+		lt_fault(t,
+			 "the sums of a tile of %dx%d are not up to %d matrix registers of %dx%d",
+			 x->mr, x->nr, MATRIX_SUMS, MATRIX_SIDE, MATRIX_SIDE);
+	if (x->kpack == 1 || x->a->dtype == DT_F32)
+		lt_fault(t, "matrix registers multiply steps of bytes, or of pairs of bf16");
+	if (x->mask.when || x->mask.trim)
+		lt_fault(t, "a tile in matrix registers computes all sums of all terms");
+}
+
 static void check_tile(LoopText *t, const LNode *n)
 {
 	const Tile *x = n->tile;
@@ -254,6 +269,7 @@ static void check_tile(LoopText *t, const LNode *n)
 		lt_fault(t, "a tile has 1, 2 or 4 terms for each k, not %d", x->kpack);
 	check_sizes(t, x);
 	check_scales(t, x);
+	check_matrix(t, x);
 	if (!are_factors(x))
 		lt_fault(t, "no tile with %d terms for each k sums %s times %s in %s", x->kpack,
 			 dtype_info[x->a->dtype].name, dtype_info[x->b->dtype].name,

@@ -642,6 +642,16 @@ void product_use_dot(Product *p)
 	look_at_a(p);
 }
 
+bool product_has_matrix(const Product *p)
+{
+	return p->kpack > 1 && (p->c.ct == CT_I32 || p->dot);
+}
+
+void product_use_matrix(Product *p)
+{
+	p->matrix = true;
+}
+
 void product_pack_b(Product *p)
 {
 	drop_rows(p);

@@ -73,6 +73,7 @@ typedef struct Product {
 	Expr *a_step;
 	/* both operands are read as bf16, in pairs of terms */
 	bool dot;
+	bool matrix; /* product_use_matrix: tiles are in matrix registers */
 	/* A is quantised, too: c.a is the load of its bytes, and ROW_SCALE that of the scale of
 	 * ROW_GROUP terms (null: it is not). WHOLE_A is the operand. */
 	Expr *row_scale, *whole_a;
@@ -148,6 +149,9 @@ void product_pack_b(Product *p);
  * both in pairs of terms. */
 bool product_has_dot(const Product *p);
 void product_use_dot(Product *p);
+/* P is of bytes, or of bf16 by dot, so that matrix registers can multiply it; and they do. */
+bool product_has_matrix(const Product *p);
+void product_use_matrix(Product *p);
 /* Merges the iterators of P as far as the accesses allow; A_DIRECT and B_PANELS say how the
  * operands are read. Sets the extents. */
 void product_flatten(Product *p);

@@ -53,13 +53,14 @@ def cpus(build, folder, portable=False):
     flags = open("/proc/cpuinfo", encoding="utf-8").read() if os.path.exists("/proc/cpuinfo") else ""
     have, lack = [Cpu(build, folder, "generic")], []
     for target, flag in (("x86-64-v2", "sse4_2"), ("x86-64-v3", "avx2"), ("x86-64-v4", "avx512vl"), ("x86-64-v3-vnni", "avx_vnni"),
-                         ("x86-64-v4-vnni", "avx512_vnni")):
+                         ("x86-64-v4-vnni", "avx512_vnni"), ("x86-64-v4-amx", "amx_int8")):
         if f" {flag} " in flags:
             have.append(Cpu(build, folder, target))
         else:
             lack.append(target)
     # the portable functions that multiply bytes, on CPUs that lack the instruction, too
-    for target, flag in (("x86-64-v3", "avx2"), ("x86-64-v3-vnni", "avx2"), ("x86-64-v4-vnni", "avx512vl")) if portable else ():
+    for target, flag in (("x86-64-v3", "avx2"), ("x86-64-v3-vnni", "avx2"), ("x86-64-v4-vnni", "avx512vl"),
+                         ("x86-64-v4-amx", "avx512vl")) if portable else ():
         if f" {flag} " in flags:
             have.append(Cpu(build, folder, target, options=["--cc=cc -DDL_PORTABLE_DOT"], kinds=("bytes",)))
     if all(map(shutil.which, ARM)):

@@ -317,9 +317,9 @@ def in_place(shape):
 
 def both_factors_are_bf16():
     """--activations-as=bf16: what weights of bf16 are multiplied by is rounded, too; on each CPU, in C alone, and with both compilers."""
-    cpus = {**CPUS, "v4-bf16": "avx512_bf16", "native": ""}
+    cpus = {**CPUS, "v4-bf16": "avx512_bf16", "v4-amx": "amx_bf16", "native": ""}
     ways = [[f"--target=cpu:{t}", *UNOPTIMISED] for t, flag in cpus.items() if runs_here(flag)] + [["--cc=gcc"]]
-    ways += [[f"{CLANG} -DDL_PORTABLE_DOT", "--target=cpu:v4-bf16"]] if runs_here("avx512bw") else []
+    ways += [[f"{CLANG} -DDL_PORTABLE_DOT", f"--target=cpu:{t}"] for t in ("v4-bf16", "v4-amx")] if runs_here("avx512bw") else []
     for options, whole in samples.share(list(itertools.product(ways, (True, False))), 5):
         p = half_products(T.BFLOAT16, "--weights-as=bf16", whole, "--activations-as=bf16", *options)
         p.factors = lambda x: x if in_place(x.shape) else x.astype(helper.tensor_dtype_to_np_dtype(T.BFLOAT16))

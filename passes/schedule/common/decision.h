@@ -39,6 +39,7 @@ typedef struct ProductDecision {
 	int64_t mc, nc, kc;
 	bool pack_a, pack_b; /* the operand is packed; else it is read in place */
 	bool dot; /* a tile multiplies pairs of terms, both of bf16, by one instruction */
+	bool matrix; /* a tile's sums are in matrix registers */
 	/* the panels of a block are the outer loop, the tiles of rows the inner one; else the
 	 * reverse */
 	bool panels_first;

@@ -11,6 +11,7 @@
 /* The sizes of a product; those that are unknown when the model is compiled are taken as UNKNOWN. */
 typedef struct Sizes {
 	int64_t m, n, k, groups, lanes, panel;
+	int pack; /* terms of a step */
 } Sizes;
 
 enum { UNKNOWN = 128 };
@@ -28,7 +29,7 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 /* Cycles of a core for one term of a tile: two multiply-adds or two loads in each, and at least the
- * latency of one multiply-add. */
+ * latency of one multiply-add. A product of matrix registers takes 16 cycles for 16 steps of terms. */
 static double term_cycles(const ProductDecision *p, const Sizes *z)
 {
 	const double latency = 4;
@@ -36,6 +37,8 @@ static double term_cycles(const ProductDecision *p, const Sizes *z)
 	const double sums = (double)(p->mr * vectors) / 2, loads = (double)(p->mr + vectors) / 2,
 		     most = sums > loads ? sums : loads;
 
+	if (p->matrix)
+		return (double)(p->mr * p->nr) / (MATRIX_SIDE * MATRIX_SIDE) / z->pack;
 	return most > latency ? most : latency;
 }
 
@@ -87,10 +90,12 @@ static void offer(const ProductOffers *o, ProductDecision p)
 static void offer_tiles(const ProductOffers *o)
 {
 	ProductDecision p = o->base->product;
+	const int64_t unit = p.matrix ? MATRIX_SIDE : 1,
+		      most = p.matrix ? MATRIX_SUMS * MATRIX_SIDE : o->to->target->registers;
 
 	for (p.nr = o->sizes.lanes < o->sizes.panel ? o->sizes.lanes : o->sizes.panel;
 	     p.nr <= o->sizes.panel; p.nr *= 2)
-		for (p.mr = 2; p.mr <= o->to->target->registers; p.mr++)
+		for (p.mr = unit < 2 ? 2 : unit; p.mr <= most; p.mr += unit)
 			if (p.mr <= o->sizes.m &&
 			    (p.mr != o->base->product.mr || p.nr != o->base->product.nr))
 				offer(o, p);
@@ -155,7 +160,8 @@ void product_offer(Offers *to, Kernel *k, const Decision *base)
 			  .k = size_of(g.kk),
 			  .groups = size_of(iters_points(k->ctx, g.outer, g.nouter)),
 			  .lanes = gemm_lanes(to->target, g.c.ct),
-			  .panel = g.pw};
+			  .panel = g.pw,
+			  .pack = g.kpack};
 	o.base_cost = cost(to->target, &base->product, &o.sizes);
 	offer_tiles(&o);
 	offer_blocks(&o);

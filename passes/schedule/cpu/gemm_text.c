@@ -5,6 +5,7 @@
  *	product tile 6x16 block 132x64xall pack a order m,n parallel g,n,m grain 65536
  *	attention tile 6x16 block 132 rows 66 pack none parallel g,m grain 65536
  *	product tile 8x32 block 64x256xall pack none order n,m fetch rows parallel m,n grain 65536
+ *	product tile 32x32 block 64x256xall pack none matrix order n,m parallel m,n grain 65536
  */
 #include "passes/schedule/cpu/cpu.h"
 
@@ -31,11 +32,12 @@ void product_print(StrBuf *b, Kernel *k, const Decision *d)
 		strbuf_printf(b, "%lld", (long long)p->kc);
 	else
 		strbuf_puts(b, "all");
-	strbuf_printf(b, " pack %s%s order %s",
+	strbuf_printf(b, " pack %s%s%s order %s",
 		      p->pack_a   ? p->pack_b ? "a,b" : "a"
 		      : p->pack_b ? "b"
 				  : "none",
-		      p->dot ? " dot" : "", p->panels_first ? "n,m" : "m,n");
+		      p->dot ? " dot" : "", p->matrix ? " matrix" : "",
+		      p->panels_first ? "n,m" : "m,n");
 	if (p->fetch)
 		strbuf_printf(b, " fetch %s", fetch_name[p->fetch]);
 	print_axes(b, p->parallel, p->nparallel);
@@ -97,6 +99,7 @@ static bool read_dot_and_order(const char **p, ProductDecision *d, StrBuf *why)
 	char first[MOST_NAME], second[MOST_NAME];
 
 	d->dot = line_accept(p, "dot");
+	d->matrix = line_accept(p, "matrix");
 	if (!line_expect(p, "order", why) || !line_name(p, first, why) ||
 	    !line_expect(p, ",", why) || !line_name(p, second, why))
 		return false;

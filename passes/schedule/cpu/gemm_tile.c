@@ -165,6 +165,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 
 	tl->ct = g->p.c.ct;
 	tl->kpack = g->p.kpack;
+	tl->matrix = g->p.matrix;
 	set_rows(g, t, tl);
 	tl->nr = (int)g->blocks.nr;
 	tl->acc = t->tile;
@@ -237,10 +238,11 @@ static Expr *held_value(Gemm *g, Buf *held)
 
 /* The epilogue over all sums of a tile is unrolled if it is short. Then compilers keep the sums
  * in registers, instead of storing them to the tile and loading them again. Where a sum is split
- * into parts, they are in memory anyway. */
+ * into parts, or was in matrix registers, they are in memory anyway. */
 static bool unrolls_epilogue(const Gemm *g, const TileAt *t)
 {
-	return !g->blocks.kc && t->m_valid->kind == EX_CONST && t->n_valid->kind == EX_CONST &&
+	return !g->blocks.kc && !g->p.matrix && t->m_valid->kind == EX_CONST &&
+	       t->n_valid->kind == EX_CONST &&
 	       stmts_are_short(g->p.k, g->p.first + 1, g->p.first + g->p.nstmts - 1);
 }
 

@@ -281,14 +281,6 @@ enum {
 	HELD_BESIDE = MOST_THREADS * SCRATCH_REGISTERS * 3 / 4
 };
 
-int64_t group_held(int64_t points, int bytes, int64_t room)
-{
-	int64_t held = HELD_BESIDE + (bytes && room > 0 ? room / bytes : 0);
-
-	held = held > HELD ? held : HELD;
-	return held < points ? held : points;
-}
-
 int64_t group_scratch(int64_t points, int bytes)
 {
 	return points < INT64_MAX && points > HELD ? (points - HELD_BESIDE) * bytes + LINE : 0;

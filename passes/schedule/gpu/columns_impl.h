@@ -97,9 +97,8 @@ void columns_find(Columns *c, Expr *val);
 bool columns_make(Columns *c, const Stmt *s, Expr *at);
 /* Decides which values the block holds, and assigns slots. */
 void columns_hold(Columns *c);
-/* Shared memory does not suffice: drops the inputs of the columns, then those that all columns
- * share; they are read from memory each time. False if temporaries are held, or nothing is left to
- * drop. */
+/* Shared memory does not suffice: drops the inputs, which are read from memory each time. False if
+ * temporaries are held, or there is none to drop. */
 bool columns_let_go(Columns *c);
 /* Bytes of slot I. */
 int64_t columns_bytes(const Columns *c, int i);

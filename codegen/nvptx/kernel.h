@@ -92,8 +92,6 @@ typedef struct LlKernel {
 	/* i64: index in scratch of the current access's elements, which kept then counts from;
 	 * null: they are in registers */
 	const char *in_scratch;
-	bool partial[2][2][CT_COUNT]; /* variables that have been declared: see ll_partial */
-	int partials;                 /* reductions that have used them */
 	int ahead, hoisted; /* as in PtxFunc */
 	bool faults, arrives; /* as in PtxFunc */
 	/* values that differ between all threads of a group: indices of points that are distributed
@@ -169,10 +167,6 @@ const char *ll_load(LlKernel *k, const Buf *b, const char *idx);
 void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val);
 /* Stores the N stored forms VAL to contiguous elements, aligned as one vectorised access. */
 void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const *val, int n);
-/* A shared word of each warp for component C of a state of type T: stores VAL to word AT, or, if
- * VAL is null, loads it. Consecutive reductions alternate between two sets of words, so the barrier
- * inside a reduction also separates its accesses from those of the one after the next. */
-const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *val);
 /* A kernel for stage ST of S, without any code yet. */
 LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st);
 /* The code so far calls library function NAME. */
@@ -231,6 +225,8 @@ void ll_share(LlKernel *k, const LNode *n);
 /* Emits LN_REDUCE: by one thread if it computes the reduction by itself, else by its group; then
  * each thread of the group has the state. */
 void ll_reduce(LlKernel *k, const LNode *n);
+/* Declares N states of type T in shared memory. */
+Buf *ll_shared_states(LlKernel *k, CType t, int64_t n);
 /* VALUE of the lane whose number differs by xor with OFF. */
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off);
 

@@ -11,10 +11,10 @@ void ll_bind(LlKernel *k, const Iter *it, const char *value)
 {
 	for (int i = 0; i < k->iters.n; i++)
 		if (k->iters.at[i].it == it) {
-			k->iters.at[i] = (LlIter){it, value, NULL};
+			k->iters.at[i] = (LlIter){it, value, NULL, k->loops + k->in_group};
 			return;
 		}
-	vec_push(k->f.arena, &k->iters, ((LlIter){it, value, NULL}));
+	vec_push(k->f.arena, &k->iters, ((LlIter){it, value, NULL, k->loops + k->in_group}));
 }
 
 static LlIter *find_iter(LlKernel *k, const Iter *it)
@@ -37,6 +37,13 @@ const char *ll_iter(void *arg, const Iter *it)
 
 	assert(i);
 	return i ? i->value : "0";
+}
+
+int ll_depth(void *arg, const Iter *it)
+{
+	const LlIter *i = find_iter(arg, it);
+
+	return i ? i->depth : 0;
 }
 
 const char *ll_known(void *arg, const Expr *e)

@@ -29,6 +29,7 @@ typedef struct LlIter {
 	const Iter *it;
 	const char *value;
 	const Expr *is; /* of a LET: its expression; else null */
+	int depth;      /* loops that were open, and the distribution of points over threads */
 } LlIter;
 
 /* A remainder of the iteration number that the loop counts instead of dividing: mod(kb + 2, 3). */
@@ -87,6 +88,7 @@ typedef struct LlKernel {
 	int group;
 	const char *lane;
 	const char *mask; /* mask of the warp's lanes that run the body */
+	int loops;        /* that are open */
 	int in_group;     /* inside LOOP_GROUP: threads have disjoint points */
 	int kept;         /* index of the current element that a thread holds; -1: none */
 	/* i64: index in scratch of the current access's elements, which kept then counts from;
@@ -116,6 +118,7 @@ bool ll_is_own(const LlKernel *k, const char *value);
 /* Callbacks of LlFn: the value of IT in kernel K; that of E, if a loop counts it; whether division
  * E fits 32 bits. */
 const char *ll_iter(void *k, const Iter *it);
+int ll_depth(void *k, const Iter *it);
 const char *ll_known(void *k, const Expr *e);
 bool ll_is_short(void *k, const Expr *e);
 /* The value of D in kernel K: a constant, or a parameter, which is added if needed. */

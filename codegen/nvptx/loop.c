@@ -22,6 +22,7 @@ LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", ll_set(f, "icmp slt i64 %s, %s", l.var, to),
 	       body, l.end);
 	ll_begin(f, body);
+	k->loops++;
 	ll_bind(k, var, l.var);
 	return l;
 }
@@ -33,6 +34,7 @@ void ll_close_loop(LlKernel *k, const LlLoop *l)
 	ll_put(&k->f, "store i64 %s, ptr %s", next, l->slot);
 	ll_put(&k->f, "br label %%%s%s", l->head, l->once ? LL_LOOP_ONCE : "");
 	ll_begin(&k->f, l->end);
+	k->loops--;
 	ll_sync_close(k);
 	ll_forget(&k->f);
 }

@@ -473,6 +473,7 @@ LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
 		      .arg = k,
 		      .iter = ll_iter,
 		      .dim = ll_dim,
+		      .depth = ll_depth,
 		      .load = load_expr,
 		      .is_short = ll_is_short,
 		      .known = ll_known,

@@ -28,6 +28,8 @@ typedef struct LlFn {
 	void *arg;
 	const char *(*iter)(void *arg, const Iter *it);
 	const char *(*dim)(void *arg, Dim *d);
+	/* how many loops were open where an iterator was bound; null: it is not known */
+	int (*depth)(void *arg, const Iter *it);
 	const char *(*load)(void *arg, const Expr *e, const char *const *idx);
 	/* whether division E fits in 32 bits, if the dividend is >= 0 and the divisor >= 1;
 	 * null: no division does */

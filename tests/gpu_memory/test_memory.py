@@ -44,7 +44,7 @@ transpose((0, 2, 1, 3), (2, 77, 12, 64), sectors=1, traffic=1)
 transpose((0, 3, 1, 2), (1, 64, 60, 3), sectors=1, traffic=1)
 transpose((0, 2, 3, 1), (1, 3, 64, 60), sectors=1, traffic=1)
 transpose((0, 3, 1, 2), (2, 7, 7, 120), sectors=1, traffic=1.01)
-transpose((0, 2, 3, 1), (2, 120, 7, 7), sectors=1, traffic=1.01)
+transpose((0, 2, 3, 1), (2, 120, 7, 7), sectors=1, traffic=1.01, warps=10)  # the digits of a thread's number are added first, so that they are that number
 # Where rows begin anywhere in a sector, accesses begin with sectors, and two blocks may have a part of one.
 transpose((1, 0), (77, 1000), sectors=1.06, traffic=1.06)
 transpose((1, 0), (301, 403), sectors=1.04, traffic=1.2, conflicts=0)

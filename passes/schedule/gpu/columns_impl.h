@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of columns share. A block has adjacent columns, whose terms its threads share out:
- * columns_reduce.c has one reduction, columns.c several and the statements between them,
- * columns_staged.c the buffers that a block holds in shared memory, columns_loop.c the loops over its
- * elements.
+ * columns_reduce.c has one reduction, columns.c several, the statements between them and the loops
+ * over a block's elements, columns_staged.c the buffers that a block holds in shared memory.
  */
 #ifndef PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
 #define PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
@@ -110,10 +109,8 @@ void columns_local(Columns *c, const Stmt *s);
 /* VAL, of the current statement, with loads of held inputs replaced by loads of their copies. */
 Expr *columns_held(Columns *c, Expr *val);
 
-/* ---- columns_loop.c ---- */
+/* ---- columns.c ---- */
 
-/* A thread's N terms are unrolled. */
-bool columns_unrolled(const Columns *c, int64_t n);
 /* Emits OUT[TO] = VAL for all elements of the block. AT is the index in memory that the loop reads
  * or writes along; null: it accesses shared memory only. */
 LNode *columns_each(Columns *c, Expr *at, Buf *out, Expr *to, Expr *val);

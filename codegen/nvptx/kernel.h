@@ -266,6 +266,8 @@ bool ll_alone(const LlKernel *k);
  * VAL is a term. */
 void ll_combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx, const char *const *val,
 		const CType *ct, int n, bool step);
+/* The combination of states X and Y, of type T, of a monoid with one component. */
+const char *ll_combined(LlKernel *k, Monoid red, CType t, const char *x, const char *y);
 /* ll_step adds a term of N to STATE; in a sum of products it is a multiply-add, as in the C code.
  * ll_update does so where N's guard holds. */
 void ll_step(LlKernel *k, const LNode *n, Buf *const *state, Expr *at);

@@ -46,10 +46,7 @@ static bool takes(const Row *r)
 	for (int i = r->first; i <= r->last; i++) {
 		const Stmt *s = r->k->stmts.at[i];
 
-		if (s->guard || s->nwidx != s->out[0]->rank || row_packed(s) || s->update ||
-		    s->scan || s->ordered || s->nout != 1 || expr_can_fault(s->val[0]) ||
-		    (s->red &&
-		     (monoid_info[s->red].n != 1 || s->nband != r->band->n || !is_inner(r, s))))
+		if (!gpu_is_plain(s) || (s->red && (s->nband != r->band->n || !is_inner(r, s))))
 			return false;
 		sums += s->red != MONOID_NONE;
 		inner = inner || (!s->red && is_inner(r, s));

@@ -44,6 +44,8 @@ int64_t gpu_block_room(Schedule *s, const Gpu *gpu, int64_t wanted);
 Dim *gpu_row_length(Kernel *k);
 /* A statement of R writes B, so B must not be read ahead of it. */
 bool gpu_writes(const Row *r, const Buf *b);
+/* The points of S are independent and complete: no guard, no scan, no fixed order. It has one result. */
+bool gpu_is_plain(const Stmt *s);
 /* The first statement of R reduces to one value for each point of the band, and the others are maps
  * of these values. */
 bool gpu_chain(const Row *r);

@@ -207,9 +207,8 @@ static const char *inner_first(LlFn *f, Expr *e)
 
 static const char *inst(LlFn *f, Expr *e)
 {
-	const char *arg[3] = {NULL, NULL, "%fault"}, *r = f->known ? f->known(f->arg, e) : NULL;
+	const char *arg[3] = {NULL, NULL, "%fault"}, *r = inner_first(f, e);
 
-	r = r ? r : inner_first(f, e);
 	if (r)
 		return r;
 	if (ex_is_lazy(&f->names, f->arena, e))

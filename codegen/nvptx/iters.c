@@ -46,16 +46,6 @@ int ll_depth(void *arg, const Iter *it)
 	return i ? i->depth : 0;
 }
 
-const char *ll_known(void *arg, const Expr *e)
-{
-	const LlKernel *k = arg;
-
-	for (int i = 0; i < k->rests.n; i++)
-		if (k->rests.at[i].e == e)
-			return k->rests.at[i].value;
-	return NULL;
-}
-
 bool ll_is_own(const LlKernel *k, const char *value)
 {
 	for (int i = 0; i < k->own.n; i++)

@@ -32,12 +32,6 @@ typedef struct LlIter {
 	int depth;      /* loops that were open, and the distribution of points over threads */
 } LlIter;
 
-/* A remainder of the iteration number that the loop counts instead of dividing: mod(kb + 2, 3). */
-typedef struct LlRest {
-	const Expr *e;
-	const char *slot, *value; /* the counter, an i32, and its value, an i64 */
-} LlRest;
-
 /* How threads access memory, for the placement of barriers (barriers.c). */
 typedef struct MemAccess {
 	const void *memory; /* identifies a buffer; the kernel: the block's scratch */
@@ -79,7 +73,6 @@ typedef struct LlKernel {
 	VEC(Dim *) dims;
 	VEC(LlBuf) places;
 	VEC(LlIter) iters;
-	VEC(LlRest) rests;
 	StrBuf globals;
 	int64_t shared; /* bytes of static shared memory */
 	int nshared, nslots;
@@ -115,11 +108,10 @@ void ll_let(LlKernel *k, const Iter *it, Expr *is);
 void ll_note_own(LlKernel *k, Expr *idx, const char *value);
 /* VALUE is one of LlKernel.own. */
 bool ll_is_own(const LlKernel *k, const char *value);
-/* Callbacks of LlFn: the value of IT in kernel K; that of E, if a loop counts it; whether division
- * E fits 32 bits. */
+/* Callbacks of LlFn: the value of IT in kernel K, the loops around it, and whether division E fits 32
+ * bits. */
 const char *ll_iter(void *k, const Iter *it);
 int ll_depth(void *k, const Iter *it);
-const char *ll_known(void *k, const Expr *e);
 bool ll_is_short(void *k, const Expr *e);
 /* The value of D in kernel K: a constant, or a parameter, which is added if needed. */
 const char *ll_dim(void *k, Dim *d);

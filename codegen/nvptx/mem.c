@@ -476,7 +476,6 @@ LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
 		      .depth = ll_depth,
 		      .load = load_expr,
 		      .is_short = ll_is_short,
-		      .known = ll_known,
 		      .names.in_bounds = reads_register};
 	k->sched = s;
 	k->stage = st;

@@ -34,8 +34,6 @@ typedef struct LlFn {
 	/* whether division E fits in 32 bits, if the dividend is >= 0 and the divisor >= 1;
 	 * null: no division does */
 	bool (*is_short)(void *arg, const Expr *e);
-	/* the value of instruction E, if the code already has it; null: it never has */
-	const char *(*known)(void *arg, const Expr *e);
 	const char *param[4]; /* values of EX_PARAM */
 
 	ExprNames names;

@@ -84,18 +84,11 @@ typedef struct Cell {
 static const char *combined(const Cell *c, const char *old, const char *val)
 {
 	LlKernel *k = c->k;
-	ExprPool *p = k->sched->kernel->pool;
 	const DType t = c->n->store.buf[0]->dtype;
-	const CType ct = c->n->store.val[0]->ct;
-	Expr *a = ex_param(p, ct, 0), *b = ex_param(p, ct, 1);
+	const char *now = ll_decoded(k, t, as_bits(&k->f, old, c->bits, ll_stored(t)));
 
-	k->f.param[0] = ll_decoded(k, t, as_bits(&k->f, old, c->bits, ll_stored(t)));
-	k->f.param[1] = val;
-	ll_forget(&k->f);
-	return as_bits(
-		&k->f,
-		ll_encoded(k, t, ll_expr(&k->f, monoid_combine(p, c->n->store.red, 0, &a, &b))),
-		ll_stored(t), c->bits);
+	now = ll_combined(k, c->n->store.red, c->n->store.val[0]->ct, now, val);
+	return as_bits(&k->f, ll_encoded(k, t, now), ll_stored(t), c->bits);
 }
 
 /* Compare-and-swap loop: combines the cell with VAL until no other thread intervenes. A value that

@@ -169,18 +169,16 @@ static void all_terms(ColumnsEmitter *g)
 
 /* Combines the states of lanes with the same columns; each warp then stores its states to shared
  * memory. */
-static const char *combine_lanes(ColumnsEmitter *g)
+static Buf *combine_lanes(ColumnsEmitter *g)
 {
 	LlKernel *k = g->k;
 	LlFn *f = &k->f;
 	const int all = g->f->rows * g->f->cols;
-	const DType t = ctype_dtype(g->ct);
-	const char *warps = arena_printf(f->arena, "@" KERNEL_NAME ".fold%d", k->nshared++);
 	const char *lane = ll_op(f, "and i64", "%lane", 32 - g->lanes),
 		   *warp = ll_op(f, "lshr i64", "%lane", 5), *at = ll_op(f, "mul i64", warp, all),
-		   *after, *p;
+		   *after;
+	Buf *states = ll_shared_states(k, g->ct, (int64_t)all * k->stage->block.threads / 32);
 
-	ll_shared(k, warps, (int64_t)all * k->stage->block.threads / 32, t);
 	for (int i = 0; i < g->f->rows * g->vector; i++)
 		for (int off = g->lanes; off < 32; off *= 2) {
 			const char *other = ll_shuffled(k, ll_load(k, g->state[i], "0"), g->ct,
@@ -191,31 +189,26 @@ static const char *combine_lanes(ColumnsEmitter *g)
 	after = ll_open_if(k, ll_op(f, "icmp eq i64", lane, 0));
 	for (int m = 0; m < g->f->rows; m++)
 		for (int v = 0; v < g->vector; v++) {
-			const char *in = g->in[v] ? ll_open_if(k, g->in[v]) : NULL, *to, *x,
+			const char *in = g->in[v] ? ll_open_if(k, g->in[v]) : NULL,
 				   *i = ll_set(f, "add i64 %s, %s", at, g->j0);
 
-			i = ll_plus(f, i, m * g->f->cols + v * g->step);
-			to = ll_gep(f, ll_stored(t), 3, warps, i);
-			p = ll_load(k, g->state[m * g->vector + v], "0");
-			x = ll_encoded(k, t, p);
-			ll_access(k, (MemAccess){.memory = warps, .to = 1, .write = true});
-			ll_put(f, "store %s %s, ptr addrspace(3) %s", ll_stored(t), x, to);
+			ll_store(k, states, ll_plus(f, i, m * g->f->cols + v * g->step),
+				 ll_load(k, g->state[m * g->vector + v], "0"));
 			ll_close_if(k, in);
 		}
 	ll_close_if(k, after);
 	ll_barrier(k);
-	return warps;
+	return states;
 }
 
-/* Combines, with one thread per state, the states of all warps and the previous state. */
-static void over_warps(ColumnsEmitter *g, const char *warps)
+/* Combines, with one thread per state, the STATES of all warps and the previous state. */
+static void over_warps(ColumnsEmitter *g, const Buf *states)
 {
 	LlKernel *k = g->k;
 	LlFn *f = &k->f;
 	const int all = g->f->rows * g->f->cols, nwarps = k->stage->block.threads / 32;
-	const DType t = ctype_dtype(g->ct);
-	Iter *point = NEW(f->arena, Iter); /* a binding refers to it */
 	const char *after = NULL, *exists = NULL;
+	Iter *point = NEW(f->arena, Iter); /* a binding refers to it */
 	LlLoop l;
 
 	*point = (Iter){.name = "t"};
@@ -235,12 +228,8 @@ static void over_warps(ColumnsEmitter *g, const char *warps)
 	}
 	k->in_group++;
 	for (int w = 0; w < nwarps; w++) {
-		const char *i = ll_plus(f, l.var, (long long)w * all), *value,
-			   *from = ll_gep(f, ll_stored(t), 3, warps, i);
+		const char *value = ll_load(k, states, ll_plus(f, l.var, (long long)w * all));
 
-		ll_access(k, (MemAccess){.memory = warps, .to = 1});
-		value = ll_decoded(k, t,
-				   ll_set(f, "load %s, ptr addrspace(3) %s", ll_stored(t), from));
 		ll_combine(k, g->n->store.red, g->n->store.buf, l.var, &value, &g->ct, 1, false);
 	}
 	k->in_group--;

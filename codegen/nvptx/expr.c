@@ -169,9 +169,45 @@ static const char *short_division(LlFn *f, const Expr *e, const char *const *arg
 		      ll_set(f, "%s i32 %s, %s", ex_is_op(e, IN_mod) ? "urem" : "udiv", a, b));
 }
 
+/* How many loops are around the iterators that E mentions. */
+static int depth_of(LlFn *f, Expr *e)
+{
+	int depth = 0;
+
+	EX_EACH (x, e)
+		if (x->kind == EX_ITER && f->depth(f->arg, x->iter) > depth)
+			depth = f->depth(f->arg, x->iter);
+	return depth;
+}
+
+/* The sum E of an index, in which the terms that the innermost loop changes are added before the
+ * others: LLVM sees that the digits of a thread's number, if all of them are there, are that number.
+ * Null: there are no two such terms, or no others. */
+static const char *inner_first(LlFn *f, Expr *e)
+{
+	const int depth = f->depth && e->ct == CT_I64 && ex_is_op(e, IN_add)
+				  ? depth_of(f, e->op.arg[1])
+				  : 0;
+	Expr *rest = e;
+	const char *arg[2];
+	int n = 0;
+
+	for (; ex_is_op(rest, IN_add) && depth_of(f, rest->op.arg[1]) == depth && depth; n++)
+		rest = rest->op.arg[0];
+	if (n < 2 || depth_of(f, rest) >= depth)
+		return NULL;
+	arg[1] = NULL;
+	for (Expr *x = e; x != rest; x = x->op.arg[0]) {
+		arg[0] = ll_expr(f, x->op.arg[1]);
+		arg[1] = arg[1] ? ll_call(f, "add_i64", arg, 2) : arg[0];
+	}
+	arg[0] = ll_expr(f, rest);
+	return ll_call(f, "add_i64", arg, 2);
+}
+
 static const char *inst(LlFn *f, Expr *e)
 {
-	const char *arg[3] = {NULL, NULL, "%fault"}, *r = f->known ? f->known(f->arg, e) : NULL;
+	const char *arg[3] = {NULL, NULL, "%fault"}, *r = inner_first(f, e);
 
 	if (r)
 		return r;

@@ -55,6 +55,22 @@ static void over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 	}
 }
 
+Buf *ll_shared_states(LlKernel *k, CType t, int64_t n)
+{
+	Kernel *of = k->sched->kernel;
+	Dim *all = dim_const(of->ctx, n);
+	Buf *b = NEW(k->f.arena, Buf);
+
+	*b = (Buf){.name = "states",
+		   .id = -1,
+		   .kind = BUF_TEMP,
+		   .dtype = ctype_dtype(t),
+		   .rank = 1,
+		   .dims = arena_copy(k->f.arena, &all, sizeof all)};
+	ll_declare(k, b, NULL);
+	return b;
+}
+
 /* Combines the states of warps: each warp's first lane stores its state to shared memory, and every
  * warp combines all. */
 static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct)
@@ -62,21 +78,21 @@ static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 	LlFn *f = &k->f;
 	const int warps = k->stage->block.threads / 32;
 	const char *warp = ll_op(f, "lshr i64", "%lane", 5),
-		   *lane = ll_op(f, "and i64", "%lane", 31),
-		   *after = ll_open_if(k, ll_op(f, "icmp eq i64", lane, 0)), *in, *value[2];
+		   *lane = ll_op(f, "and i64", "%lane", 31), *after, *in;
+	Buf *states[2];
 
 	for (int i = 0; i < n->store.nout; i++)
-		ll_partial(k, i, ct[i], warp, ll_load(k, part[i], "0"));
+		states[i] = ll_shared_states(k, ct[i], warps);
+	after = ll_open_if(k, ll_op(f, "icmp eq i64", lane, 0));
+	for (int i = 0; i < n->store.nout; i++)
+		ll_store(k, states[i], warp, ll_load(k, part[i], "0"));
 	ll_close_if(k, after);
 	ll_barrier(k);
 	in = ll_op(f, "and i64", lane, warps - 1);
 	for (int i = 0; i < n->store.nout; i++)
-		value[i] = ll_partial(k, i, ct[i], in, NULL);
-	for (int i = 0; i < n->store.nout; i++)
-		ll_store(k, part[i], "0", value[i]);
+		ll_store(k, part[i], "0", ll_load(k, states[i], in));
 	over_lanes(k, n, part, ct, warps);
 	ll_barrier(k);
-	k->partials++;
 }
 
 /* ---- Points of a group ---- */

@@ -11,10 +11,10 @@ void ll_bind(LlKernel *k, const Iter *it, const char *value)
 {
 	for (int i = 0; i < k->iters.n; i++)
 		if (k->iters.at[i].it == it) {
-			k->iters.at[i] = (LlIter){it, value, NULL};
+			k->iters.at[i] = (LlIter){it, value, NULL, k->loops + k->in_group};
 			return;
 		}
-	vec_push(k->f.arena, &k->iters, ((LlIter){it, value, NULL}));
+	vec_push(k->f.arena, &k->iters, ((LlIter){it, value, NULL, k->loops + k->in_group}));
 }
 
 static LlIter *find_iter(LlKernel *k, const Iter *it)
@@ -39,14 +39,11 @@ const char *ll_iter(void *arg, const Iter *it)
 	return i ? i->value : "0";
 }
 
-const char *ll_known(void *arg, const Expr *e)
+int ll_depth(void *arg, const Iter *it)
 {
-	const LlKernel *k = arg;
+	const LlIter *i = find_iter(arg, it);
 
-	for (int i = 0; i < k->rests.n; i++)
-		if (k->rests.at[i].e == e)
-			return k->rests.at[i].value;
-	return NULL;
+	return i ? i->depth : 0;
 }
 
 bool ll_is_own(const LlKernel *k, const char *value)

@@ -29,13 +29,8 @@ typedef struct LlIter {
 	const Iter *it;
 	const char *value;
 	const Expr *is; /* of a LET: its expression; else null */
+	int depth;      /* loops that were open, and the distribution of points over threads */
 } LlIter;
-
-/* A remainder of the iteration number that the loop counts instead of dividing: mod(kb + 2, 3). */
-typedef struct LlRest {
-	const Expr *e;
-	const char *slot, *value; /* the counter, an i32, and its value, an i64 */
-} LlRest;
 
 /* How threads access memory, for the placement of barriers (barriers.c). */
 typedef struct MemAccess {
@@ -78,7 +73,6 @@ typedef struct LlKernel {
 	VEC(Dim *) dims;
 	VEC(LlBuf) places;
 	VEC(LlIter) iters;
-	VEC(LlRest) rests;
 	StrBuf globals;
 	int64_t shared; /* bytes of static shared memory */
 	int nshared, nslots;
@@ -87,13 +81,12 @@ typedef struct LlKernel {
 	int group;
 	const char *lane;
 	const char *mask; /* mask of the warp's lanes that run the body */
+	int loops;        /* that are open */
 	int in_group;     /* inside LOOP_GROUP: threads have disjoint points */
 	int kept;         /* index of the current element that a thread holds; -1: none */
 	/* i64: index in scratch of the current access's elements, which kept then counts from;
 	 * null: they are in registers */
 	const char *in_scratch;
-	bool partial[2][2][CT_COUNT]; /* variables that have been declared: see ll_partial */
-	int partials;                 /* reductions that have used them */
 	int ahead, hoisted; /* as in PtxFunc */
 	bool faults, arrives; /* as in PtxFunc */
 	/* values that differ between all threads of a group: indices of points that are distributed
@@ -115,10 +108,10 @@ void ll_let(LlKernel *k, const Iter *it, Expr *is);
 void ll_note_own(LlKernel *k, Expr *idx, const char *value);
 /* VALUE is one of LlKernel.own. */
 bool ll_is_own(const LlKernel *k, const char *value);
-/* Callbacks of LlFn: the value of IT in kernel K; that of E, if a loop counts it; whether division
- * E fits 32 bits. */
+/* Callbacks of LlFn: the value of IT in kernel K, the loops around it, and whether division E fits 32
+ * bits. */
 const char *ll_iter(void *k, const Iter *it);
-const char *ll_known(void *k, const Expr *e);
+int ll_depth(void *k, const Iter *it);
 bool ll_is_short(void *k, const Expr *e);
 /* The value of D in kernel K: a constant, or a parameter, which is added if needed. */
 const char *ll_dim(void *k, Dim *d);
@@ -169,10 +162,6 @@ const char *ll_load(LlKernel *k, const Buf *b, const char *idx);
 void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val);
 /* Stores the N stored forms VAL to contiguous elements, aligned as one vectorised access. */
 void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const *val, int n);
-/* A shared word of each warp for component C of a state of type T: stores VAL to word AT, or, if
- * VAL is null, loads it. Consecutive reductions alternate between two sets of words, so the barrier
- * inside a reduction also separates its accesses from those of the one after the next. */
-const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *val);
 /* A kernel for stage ST of S, without any code yet. */
 LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st);
 /* The code so far calls library function NAME. */
@@ -231,6 +220,8 @@ void ll_share(LlKernel *k, const LNode *n);
 /* Emits LN_REDUCE: by one thread if it computes the reduction by itself, else by its group; then
  * each thread of the group has the state. */
 void ll_reduce(LlKernel *k, const LNode *n);
+/* Declares N states of type T in shared memory. */
+Buf *ll_shared_states(LlKernel *k, CType t, int64_t n);
 /* VALUE of the lane whose number differs by xor with OFF. */
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off);
 
@@ -267,6 +258,8 @@ bool ll_alone(const LlKernel *k);
  * VAL is a term. */
 void ll_combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx, const char *const *val,
 		const CType *ct, int n, bool step);
+/* The combination of states X and Y, of type T, of a monoid with one component. */
+const char *ll_combined(LlKernel *k, Monoid red, CType t, const char *x, const char *y);
 /* ll_step adds a term of N to STATE; in a sum of products it is a multiply-add, as in the C code.
  * ll_update does so where N's guard holds. */
 void ll_step(LlKernel *k, const LNode *n, Buf *const *state, Expr *at);

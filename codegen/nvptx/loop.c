@@ -22,6 +22,7 @@ LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", ll_set(f, "icmp slt i64 %s, %s", l.var, to),
 	       body, l.end);
 	ll_begin(f, body);
+	k->loops++;
 	ll_bind(k, var, l.var);
 	return l;
 }
@@ -33,6 +34,7 @@ void ll_close_loop(LlKernel *k, const LlLoop *l)
 	ll_put(&k->f, "store i64 %s, ptr %s", next, l->slot);
 	ll_put(&k->f, "br label %%%s%s", l->head, l->once ? LL_LOOP_ONCE : "");
 	ll_begin(&k->f, l->end);
+	k->loops--;
 	ll_sync_close(k);
 	ll_forget(&k->f);
 }
@@ -186,66 +188,6 @@ static const char *end_when(LlKernel *k, Dim *when, const char *lo, const char *
 		      ll_op(&k->f, "icmp sgt i64", ll_dim(k, when), 0), hi, lo);
 }
 
-/* ---- Counters ---- */
-
-/* The iteration is divided by a number that is not a power of two. */
-static void find_rest(LlKernel *k, const LNode *loop, Expr *e)
-{
-	Affine at;
-	int64_t by, first;
-	const char *slot;
-
-	if (!ex_is_op(e, IN_mod) || e->op.arg[1]->kind != EX_CONST || ll_known(k, e) ||
-	    !ex_affine(k->f.g->ctx, e->op.arg[0], &at) || at.n != 1 ||
-	    at.iter[0] != loop->range.var || !dim_equals(at.coef[0], 1) ||
-	    !dim_is_const(at.base, &first))
-		return;
-	by = e->op.arg[1]->i;
-	first += loop->range.lo->i;
-	if (by < 3 || (by & (by - 1)) == 0 || first < 0)
-		return;
-	slot = ll_slot(k, "i32", 0);
-	ll_put(&k->f, "store i32 %lld, ptr %s", (long long)(first % by), slot);
-	vec_push(k->f.arena, &k->rests, ((LlRest){e, slot, "0"}));
-}
-
-/* Opens counters for such divisions in the body of N; returns how many there were before. */
-static int open_rests(LlKernel *k, const LNode *n)
-{
-	const int before = k->rests.n;
-
-	if (n->loop.step == 1 && n->range.lo->kind == EX_CONST)
-		for (LNode *x = n->body; x; x = x->next)
-			if (x->kind == LN_OP)
-				LNODE_EACH_EXPR (e, x)
-					EX_EACH (at, *e)
-						find_rest(k, n, at);
-	return before;
-}
-
-static void load_rests(LlKernel *k, int from)
-{
-	for (int i = from; i < k->rests.n; i++) {
-		const char *r = ll_set(&k->f, "load i32, ptr %s", k->rests.at[i].slot);
-
-		k->rests.at[i].value = ll_set(&k->f, "zext i32 %s to i64", r);
-	}
-}
-
-static void count_rests(LlKernel *k, int from)
-{
-	for (int i = from; i < k->rests.n; i++) {
-		const LlRest *x = &k->rests.at[i];
-		const char *now = ll_set(&k->f, "load i32, ptr %s", x->slot),
-			   *next = ll_op(&k->f, "add nuw nsw i32", now, 1),
-			   *end = ll_op(&k->f, "icmp eq i32", next, x->e->op.arg[1]->i);
-
-		ll_put(&k->f, "store i32 %s, ptr %s",
-		       ll_set(&k->f, "select i1 %s, i32 0, i32 %s", end, next), x->slot);
-	}
-	k->rests.n = from;
-}
-
 /*
  * LOOP_LAST. After a barrier, thread 0 sees all that the block's threads stored, and its atomic
  * operation releases it to other blocks. The counter wraps to 0 after COUNT blocks, so the next
@@ -293,7 +235,6 @@ static void last_block(LlKernel *k, const LNode *n)
 
 void ll_loop(LlKernel *k, const LNode *n)
 {
-	int rests;
 	const bool share = n->loop.kind == LOOP_GROUP && !ll_alone(k);
 	const char *lo, *hi;
 	LlLoop l;
@@ -325,11 +266,8 @@ void ll_loop(LlKernel *k, const LNode *n)
 		group_node(k, n, lo, hi);
 		return;
 	}
-	rests = open_rests(k, n);
 	l = ll_open_loop(k, n->range.var, lo, hi, ll_number(&k->f, n->loop.step));
 	l.once = has_terms(n->body);
-	load_rests(k, rests);
 	ll_nodes(k, n->body);
-	count_rests(k, rests);
 	ll_close_loop(k, &l);
 }

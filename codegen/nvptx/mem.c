@@ -448,28 +448,6 @@ static const char *load_expr(void *arg, const Expr *e, const char *const *idx)
 	return ll_load(arg, e->load.buf, e->load.nidx ? idx[0] : "0");
 }
 
-const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *val)
-{
-	const int set = k->partials % 2;
-	const char *name = arena_printf(k->f.arena, "@" KERNEL_NAME ".warps%d_%s%d", set,
-					ctype_name[t], c),
-		   *p, *code;
-	const DType d = ctype_dtype(t);
-
-	if (!k->partial[set][c][t])
-		ll_shared(k, name, 32, d);
-	k->partial[set][c][t] = true;
-	ll_access(k, (MemAccess){.memory = &k->partial[set][c][t], .to = 1, .write = val != NULL});
-	p = ll_gep(&k->f, ll_stored(d), 3, name, at);
-	if (val) {
-		ll_put(&k->f, "store %s %s, ptr addrspace(3) %s", ll_stored(d),
-		       ll_encoded(k, d, val), p);
-		return NULL;
-	}
-	code = ll_set(&k->f, "load %s, ptr addrspace(3) %s", ll_stored(d), p);
-	return ll_decoded(k, d, code);
-}
-
 /* ---- The kernel ---- */
 
 bool ll_calls(const LlFn *f, const char *name)
@@ -495,9 +473,9 @@ LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
 		      .arg = k,
 		      .iter = ll_iter,
 		      .dim = ll_dim,
+		      .depth = ll_depth,
 		      .load = load_expr,
 		      .is_short = ll_is_short,
-		      .known = ll_known,
 		      .names.in_bounds = reads_register};
 	k->sched = s;
 	k->stage = st;

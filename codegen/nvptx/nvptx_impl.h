@@ -28,12 +28,12 @@ typedef struct LlFn {
 	void *arg;
 	const char *(*iter)(void *arg, const Iter *it);
 	const char *(*dim)(void *arg, Dim *d);
+	/* how many loops were open where an iterator was bound; null: it is not known */
+	int (*depth)(void *arg, const Iter *it);
 	const char *(*load)(void *arg, const Expr *e, const char *const *idx);
 	/* whether division E fits in 32 bits, if the dividend is >= 0 and the divisor >= 1;
 	 * null: no division does */
 	bool (*is_short)(void *arg, const Expr *e);
-	/* the value of instruction E, if the code already has it; null: it never has */
-	const char *(*known)(void *arg, const Expr *e);
 	const char *param[4]; /* values of EX_PARAM */
 
 	ExprNames names;

@@ -110,6 +110,20 @@ void ll_combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx, con
 	ll_forget(&k->f);
 }
 
+const char *ll_combined(LlKernel *k, Monoid red, CType t, const char *x, const char *y)
+{
+	ExprPool *p = k->sched->kernel->pool;
+	Expr *a = ex_param(p, t, 0), *b = ex_param(p, t, 1);
+	const char *r;
+
+	k->f.param[0] = x;
+	k->f.param[1] = y;
+	ll_forget(&k->f);
+	r = ll_expr(&k->f, monoid_combine(p, red, 0, &a, &b));
+	ll_forget(&k->f);
+	return r;
+}
+
 void ll_step(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
 {
 	ExprPool *p = k->sched->kernel->pool;

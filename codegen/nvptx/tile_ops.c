@@ -271,20 +271,8 @@ static void map_to_shared(TilePoints *p)
 
 static const char *combined(TilePoints *p, const char *x, const char *y)
 {
-	LlFn *f = &p->k->f;
-	ExprPool *pool = p->k->sched->kernel->pool;
-	const CType t = dtype_ctype(p->n->to->dtype);
-	Expr *a = ex_param(pool, t, 0), *b = ex_param(pool, t, 1);
-	const char *r;
-
-	if (!x || !y)
-		return x ? x : y;
-	ll_forget(f);
-	f->param[0] = x;
-	f->param[1] = y;
-	r = ll_expr(f, monoid_combine(pool, p->n->red, 0, &a, &b));
-	ll_forget(f);
-	return r;
+	return !x || !y ? (x ? x : y)
+			: ll_combined(p->k, p->n->red, dtype_ctype(p->n->to->dtype), x, y);
 }
 
 /* Whether N's index mentions iterator D. */

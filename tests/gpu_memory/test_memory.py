@@ -44,7 +44,7 @@ transpose((0, 2, 1, 3), (2, 77, 12, 64), sectors=1, traffic=1)
 transpose((0, 3, 1, 2), (1, 64, 60, 3), sectors=1, traffic=1)
 transpose((0, 2, 3, 1), (1, 3, 64, 60), sectors=1, traffic=1)
 transpose((0, 3, 1, 2), (2, 7, 7, 120), sectors=1, traffic=1.01)
-transpose((0, 2, 3, 1), (2, 120, 7, 7), sectors=1, traffic=1.01)
+transpose((0, 2, 3, 1), (2, 120, 7, 7), sectors=1, traffic=1.01, warps=10)  # the digits of a thread's number are added first, so that they are that number
 # Where rows begin anywhere in a sector, accesses begin with sectors, and two blocks may have a part of one.
 transpose((1, 0), (77, 1000), sectors=1.06, traffic=1.06)
 transpose((1, 0), (301, 403), sectors=1.04, traffic=1.2, conflicts=0)
@@ -206,8 +206,8 @@ norm(3001, 64, 3001, sectors=1, traffic=1.12)
 # Where rows have a block each, what is of all of them is read once a block, so often as the GPU has room for one.
 norm("8192", 240, 8192, types=("float16",), options=("--target=cuda:sm_75",), sectors=1, traffic=1.17)
 norm("6001, any number of them", 240, 6001, "N", types=("float",), options=("--target=cuda:sm_75",), sectors=1.01, traffic=1.2)
-# Shared memory for the scale or for the rest of the row: whichever leaves less to be read again.
-norm("30001", 110, 30001, types=("float",), sectors=1.06, traffic=2)
+# The rest of the row is in shared memory, and scales only beside it: these are read again for each row.
+norm("30001", 110, 30001, types=("float",), sectors=1.11, traffic=2.21)
 for most, width in ("512", 500), ("2000", 2000):
     softmax(f"up to {most}", 64, width, "K", options=("--target=cuda:sm_80", "--dim", f"K=1..{most}"), sectors=1, traffic=1.03)
 for m, n in (64, 1500), (4, 15001):

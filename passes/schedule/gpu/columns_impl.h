@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of columns share. A block has adjacent columns, whose terms its threads share out:
- * columns_reduce.c has one reduction, columns.c several and the statements between them,
- * columns_staged.c the buffers that a block holds in shared memory, columns_loop.c the loops over its
- * elements.
+ * columns_reduce.c has one reduction, columns.c several, the statements between them and the loops
+ * over a block's elements, columns_staged.c the buffers that a block holds in shared memory.
  */
 #ifndef PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
 #define PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
@@ -97,9 +96,8 @@ void columns_find(Columns *c, Expr *val);
 bool columns_make(Columns *c, const Stmt *s, Expr *at);
 /* Decides which values the block holds, and assigns slots. */
 void columns_hold(Columns *c);
-/* Shared memory does not suffice: drops the inputs of the columns, then those that all columns
- * share; they are read from memory each time. False if temporaries are held, or nothing is left to
- * drop. */
+/* Shared memory does not suffice: drops the inputs, which are read from memory each time. False if
+ * temporaries are held, or there is none to drop. */
 bool columns_let_go(Columns *c);
 /* Bytes of slot I. */
 int64_t columns_bytes(const Columns *c, int i);
@@ -111,10 +109,8 @@ void columns_local(Columns *c, const Stmt *s);
 /* VAL, of the current statement, with loads of held inputs replaced by loads of their copies. */
 Expr *columns_held(Columns *c, Expr *val);
 
-/* ---- columns_loop.c ---- */
+/* ---- columns.c ---- */
 
-/* A thread's N terms are unrolled. */
-bool columns_unrolled(const Columns *c, int64_t n);
 /* Emits OUT[TO] = VAL for all elements of the block. AT is the index in memory that the loop reads
  * or writes along; null: it accesses shared memory only. */
 LNode *columns_each(Columns *c, Expr *at, Buf *out, Expr *to, Expr *val);

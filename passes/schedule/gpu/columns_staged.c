@@ -191,19 +191,13 @@ void columns_hold(Columns *c)
 
 bool columns_let_go(Columns *c)
 {
-	const int held = c->ntiles;
-	int shared = 0;
+	const bool held = c->ntiles > 0;
 
-	for (int i = 0; i < held; i++) {
+	for (int i = 0; i < c->ntiles; i++)
 		if (c->tile[i].temp)
 			return false;
-		if (c->tile[i].shared)
-			c->tile[shared++] = c->tile[i];
-	}
-	c->ntiles = shared < held ? shared : 0;
-	c->slots = 0;
-	find_slots(c);
-	return held > 0;
+	c->ntiles = c->slots = 0;
+	return held;
 }
 
 int64_t columns_bytes(const Columns *c, int i)

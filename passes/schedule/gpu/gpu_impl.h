@@ -44,6 +44,8 @@ int64_t gpu_block_room(Schedule *s, const Gpu *gpu, int64_t wanted);
 Dim *gpu_row_length(Kernel *k);
 /* A statement of R writes B, so B must not be read ahead of it. */
 bool gpu_writes(const Row *r, const Buf *b);
+/* The points of S are independent and complete: no guard, no scan, no fixed order. It has one result. */
+bool gpu_is_plain(const Stmt *s);
 /* The first statement of R reduces to one value for each point of the band, and the others are maps
  * of these values. */
 bool gpu_chain(const Row *r);
@@ -56,24 +58,6 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 /* Makes temporary T, which S writes, a local of the row if that is possible. Does not declare
  * it. */
 void gpu_make_local(Row *r, const Stmt *s, Buf *t);
-
-/* ---- sector.c ---- */
-
-/* Elements of BYTES each in a sector. */
-int64_t gpu_sector(int bytes);
-/* Elements of BYTES each in the widest access, at most MOST. */
-int gpu_vector(int bytes, int most);
-/* The largest power of two up to MOST that divides D, whatever the symbols are. */
-int64_t gpu_divides(Ctx *c, Dim *d, int64_t most);
-/* The largest power of two up to MOST that divides AT at every point, apart from its term of
- * BUT. */
-int64_t gpu_aligned(Ctx *c, const Affine *at, const Iter *but, int64_t most);
-/* The number of rows after which the offset of a row in its sector repeats, where rows are BYTES
- * apart: 4 for 200 bytes. It is a power of two. */
-int64_t gpu_period(int64_t bytes);
-/* The offset in its sector of a row's first element: index AT, in elements of BYTES, where the N
- * iterators IT have their FIRST values. The first access is peeled by as many elements. */
-Expr *gpu_peel(LBuild *b, Expr *at, Iter *const *it, Expr *const *first, int n, int bytes);
 
 /* ---- stage.c ---- */
 
@@ -116,6 +100,22 @@ int gpu_written_along(const Row *r, const Stmt *s, int d);
 Buf *gpu_hold(Row *r, const Buf *t, const Held *h);
 /* Bytes of B; INT64_MAX if unknown, or more than any block can share. */
 int64_t gpu_bytes_of(const Buf *b);
+
+/* Elements of BYTES each in a sector. */
+int64_t gpu_sector(int bytes);
+/* Elements of BYTES each in the widest access, at most MOST. */
+int gpu_vector(int bytes, int most);
+/* The largest power of two up to MOST that divides D, whatever the symbols are. */
+int64_t gpu_divides(Ctx *c, Dim *d, int64_t most);
+/* The largest power of two up to MOST that divides AT at every point, apart from its term of
+ * BUT. */
+int64_t gpu_aligned(Ctx *c, const Affine *at, const Iter *but, int64_t most);
+/* The number of rows after which the offset of a row in its sector repeats, where rows are BYTES
+ * apart: 4 for 200 bytes. It is a power of two. */
+int64_t gpu_period(int64_t bytes);
+/* The offset in its sector of a row's first element: index AT, in elements of BYTES, where the N
+ * iterators IT have their FIRST values. The first access is peeled by as many elements. */
+Expr *gpu_peel(LBuild *b, Expr *at, Iter *const *it, Expr *const *first, int n, int bytes);
 
 /* ---- sched_gpu.c ---- */
 

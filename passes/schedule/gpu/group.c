@@ -195,6 +195,16 @@ static void make_locals(Group *t)
 			gpu_make_local(t->r, t->part[i].s, t->part[i].s->out[o]);
 }
 
+/* Shared memory beyond STATES that the states of all reductions take, a word for each warp. */
+static int64_t further_states(const Group *t)
+{
+	int64_t bytes = -STATES;
+
+	for (int i = 0; i < t->n; i++)
+		bytes += t->part[i].s->red ? (int64_t)t->part[i].s->nout * WARP * 8 : 0;
+	return bytes > 0 ? bytes : 0;
+}
+
 /* Turns locals that do not fit into shared memory back into temporaries in global memory. True:
  * there were some. */
 static bool drop_large(Group *t)
@@ -203,7 +213,7 @@ static bool drop_large(Group *t)
 	const int64_t most = SHARED / (st->block.threads / st->block.group);
 	bool any = false;
 
-	t->shared = 0;
+	t->shared = further_states(t);
 	for (int i = 0; i < t->r->nlocal; i++) {
 		Buf *b = t->r->local[i];
 		bool kept = false;

@@ -86,9 +86,6 @@ void group_keep_reads(Group *t, const Gpu *gpu);
 bool group_knows_loop(const Group *t, Expr *e);
 /* Points of a row that a thread of GROUP threads can keep, with REGISTERS registers for each. */
 int group_most_kept(int group, int registers);
-/* The number of a row's POINTS that a persistent block holds, with BYTES for each point and ROOM
- * bytes of scratch. */
-int64_t group_held(int64_t points, int bytes, int64_t room);
 /* Bytes of scratch that a persistent block needs to hold POINTS of BYTES each. */
 int64_t group_scratch(int64_t points, int bytes);
 /* Chooses the threads, the vector width and the registers for a row, and the scratch for points

@@ -273,30 +273,11 @@ static int64_t most_of_warp(const Group *t, int registers)
 	return dim_is_const(t->it->extent, NULL) ? most : most / 2;
 }
 
-/* The number of elements that a persistent block reads from memory more than once per row. Of its
- * ROOM bytes of shared memory, inputs that all rows share take up to LEFT. */
-static int64_t read_again(const Group *t, const KeepCandidates *f, int64_t left, int64_t room)
+/* Shared memory that a persistent block has for inputs that all rows share: what its own row leaves. */
+static int64_t left_beside_row(const Group *t, const KeepCandidates *f, const Gpu *gpu)
 {
-	const int64_t points = group_length(t, t->it->extent), shared = left;
-	int64_t shared_reads = 0, rest = 0;
-
-	for (int i = 0; i < f->n; i++) {
-		const int64_t bytes = gpu_shared_bytes(row_bytes(t, f->load[i]->load.buf));
-
-		if (!of_all_rows(t, f->load[i]->load.idx[0]))
-			rest += f->in[i] - 1;
-		else if (bytes <= left)
-			left -= bytes;
-		else
-			shared_reads += points;
-	}
-	return shared_reads +
-	       rest * (points - group_held(points, bytes_kept(t, f), room - (shared - left)));
-}
-
-/* Bytes of the inputs that all rows share, those of unknown length apart. */
-static int64_t bytes_of_all_rows(const Group *t, const KeepCandidates *f)
-{
+	const int64_t other = t->shared + GPU_DRIVER + STATES +
+			      group_scratch(group_length(t, t->it->extent), bytes_kept(t, f));
 	int64_t all = 0, bytes;
 
 	for (int i = 0; i < f->n; i++) {
@@ -304,24 +285,7 @@ static int64_t bytes_of_all_rows(const Group *t, const KeepCandidates *f)
 		if (of_all_rows(t, f->load[i]->load.idx[0]) && bytes < INT64_MAX)
 			all += bytes;
 	}
-	return all;
-}
-
-/* Shared memory that a persistent block gives to inputs that all rows share: all of it, or what its
- * own row leaves, whichever leads to fewer reads. */
-static int64_t left_beside_row(const Group *t, const KeepCandidates *f, const Gpu *gpu)
-{
-	const int64_t other = t->shared + GPU_DRIVER + STATES,
-		      points = group_length(t, t->it->extent),
-		      row = group_scratch(points, bytes_kept(t, f)),
-		      room = gpu_block_room(t->r->b->sched, gpu,
-					    other + row + bytes_of_all_rows(t, f)) -
-			     other,
-		      beside = room - row;
-
-	return points < INT64_MAX && read_again(t, f, room, room) < read_again(t, f, beside, room)
-		       ? room
-		       : beside;
+	return gpu_block_room(t->r->b->sched, gpu, other + all) - other;
 }
 
 /* Chooses who computes a row where all rows share some inputs, which a block then fetches once for

@@ -6,8 +6,8 @@
  * peeled so that all requests of a warp begin at boundaries of sectors.
  *
  * Where a row of known length has more points than the registers of the largest block hold, the
- * elements of the remaining points are in the block's shared memory, those of each thread apart:
- * first the inputs, and in their place the temporaries computed from them.
+ * elements of the remaining points are in the block's shared memory, those of each thread apart, as
+ * far as they are read from memory: what is computed from them is computed again.
  */
 #include "passes/forms/form.h"
 
@@ -79,36 +79,26 @@ static void load_along(RowAccesses *x, const Expr *e)
 	access_along(x, e->load.buf, e->load.idx[0]);
 }
 
-/* E, which may be null, reads B; RECOMPUTE: also through kept values without a place in scratch,
- * which are recomputed. */
-static bool reads_buf(const Group *t, Expr *e, const Buf *b, bool recompute)
+/* E, which may be null, reads B. */
+static bool reads_buf(Expr *e, const Buf *b)
 {
-	EX_EACH_LOAD (load, e) {
+	EX_EACH_LOAD (load, e)
 		if (load->load.buf == b)
 			return true;
-		for (int i = 0; i < t->nkept && recompute; i++) {
-			const Kept *x = &t->kept[i];
-
-			if (x->buf == load->load.buf && x->temp && !x->in_scratch &&
-			    reads_buf(t, x->is, b, true))
-				return true;
-		}
-	}
 	return false;
 }
 
-/* Kept value X, written by part AT or before, is read after AT. AGAIN: also count the operands of
- * values that are recomputed there, and the part that writes it. */
-static bool alive_after(const Group *t, const Kept *x, int at, bool again)
+/* Kept value X, written by part AT or before, is read after AT. */
+static bool alive_after(const Group *t, const Kept *x, int at)
 {
-	bool read = again && at >= 0 && t->part[at].out == x->buf;
+	bool read = false;
 
 	for (int i = at + 1; i < t->n; i++) {
 		if (t->part[i].out == x->buf)
 			return false;
 		for (int j = 0; j < t->part[i].p.ne && !read; j++)
-			read = reads_buf(t, t->part[i].p.e[j], x->buf, again);
-		read = read || reads_buf(t, t->part[i].p.guard, x->buf, again);
+			read = reads_buf(t->part[i].p.e[j], x->buf);
+		read = read || reads_buf(t->part[i].p.guard, x->buf);
 	}
 	return read;
 }
@@ -122,7 +112,7 @@ static int words_kept(const Group *t)
 		int n = 0;
 
 		for (int i = 0; i < t->nkept; i++)
-			if (!t->kept[i].block && alive_after(t, &t->kept[i], at, false))
+			if (!t->kept[i].block && alive_after(t, &t->kept[i], at))
 				n += (dtype_info[t->kept[i].buf->dtype].bits + 31) / 32;
 		most = n > most ? n : most;
 	}
@@ -169,41 +159,9 @@ static bool from_memory(const Group *t, const Kept *x)
 	return false;
 }
 
-static int bits_of(const Kept *x)
-{
-	return dtype_info[x->buf->dtype].bits;
-}
-
-/* X and Y are never live at the same time, and their elements have the same width, so they can
- * share a place. */
-static bool takes_turns(const Group *t, const Kept *x, const Kept *y)
-{
-	for (int at = -1; at < t->n; at++)
-		if (alive_after(t, x, at, true) && alive_after(t, y, at, true))
-			return false;
-	return bits_of(x) == bits_of(y) && !t->skinny_row;
-}
-
-/* Gives X, which has no place yet, the place of Y, if X shares it with all values there; returns
- * whether it does. */
-static bool takes_place(Group *t, Kept *x, const Kept *y)
-{
-	bool turns = true;
-
-	x->in_scratch = true;
-	for (int i = 0; i < t->nkept && turns; i++) {
-		const Kept *z = &t->kept[i];
-
-		turns = z == x || !z->in_scratch || z->at != y->at || takes_turns(t, x, z);
-	}
-	x->at = turns ? y->at : 0;
-	x->in_scratch = turns;
-	return turns;
-}
-
-/* Chooses the kept values that have a place in scratch: inputs, values whose recomputation reads
- * memory, and temporaries that can share the place of one of these. Returns the bytes of a point.
- * Kept.at is in bytes of one point until the number of points is known. */
+/* Chooses the kept values that have a place in scratch: inputs, and values whose recomputation reads
+ * memory. Returns the bytes of a point. Kept.at is in bytes of one point until the number of points is
+ * known. */
 static int64_t choose_more(Group *t)
 {
 	int64_t bytes = 0;
@@ -213,14 +171,7 @@ static int64_t choose_more(Group *t)
 
 		x->in_scratch = !x->block && (!x->temp || from_memory(t, x));
 		x->at = bytes;
-		bytes += x->in_scratch ? bits_of(x) / 8 : 0;
-	}
-	for (int i = 0; i < t->nkept; i++) {
-		Kept *x = &t->kept[i];
-		bool held = x->in_scratch || x->block;
-
-		for (int j = 0; j < t->nkept && !held; j++)
-			held = t->kept[j].in_scratch && takes_place(t, x, &t->kept[j]);
+		bytes += x->in_scratch ? dtype_info[x->buf->dtype].bits / 8 : 0;
 	}
 	return bytes;
 }
@@ -280,14 +231,6 @@ enum {
 	HELD = MOST_THREADS * FULL_REGISTERS * 3 / 4,
 	HELD_BESIDE = MOST_THREADS * SCRATCH_REGISTERS * 3 / 4
 };
-
-int64_t group_held(int64_t points, int bytes, int64_t room)
-{
-	int64_t held = HELD_BESIDE + (bytes && room > 0 ? room / bytes : 0);
-
-	held = held > HELD ? held : HELD;
-	return held < points ? held : points;
-}
 
 int64_t group_scratch(int64_t points, int bytes)
 {

@@ -196,6 +196,13 @@ static void own_local(Row *r, const Stmt *s, Buf *t)
 		gpu_declare(r->b, b, NULL);
 }
 
+bool gpu_is_plain(const Stmt *s)
+{
+	return !s->guard && !s->update && !s->scan && !s->ordered && s->nout == 1 &&
+	       s->nwidx == s->out[0]->rank && !row_packed(s) && !expr_can_fault(s->val[0]) &&
+	       (!s->red || monoid_info[s->red].n == 1);
+}
+
 bool gpu_chain(const Row *r)
 {
 	const Stmt *s = r->k->stmts.at[r->first];

@@ -25,14 +25,6 @@ typedef struct Panels {
 	bool ok;
 } Panels;
 
-/* The points of S are independent and complete: no guard, no scan, no fixed order. */
-static bool is_plain(const Stmt *s)
-{
-	return !s->guard && !s->update && !s->scan && !s->ordered && s->nout == 1 &&
-	       s->nwidx == s->out[0]->rank && !row_packed(s) && !expr_can_fault(s->val[0]) &&
-	       (!s->red || monoid_info[s->red].n == 1);
-}
-
 /* Finds the buffers whose accesses cover whole panels. */
 static void find_all_bulk(Panels *x)
 {
@@ -133,7 +125,7 @@ static int64_t find_panels(Panels *x, int along)
 
 	place(x, along);
 	for (int i = r->first; i <= r->last; i++)
-		x->ok = x->ok && is_plain(r->k->stmts.at[i]);
+		x->ok = x->ok && gpu_is_plain(r->k->stmts.at[i]);
 	if (!x->ok)
 		return 0;
 	find_all_bulk(x);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transposes: what passes/schedule/gpu/transpose.c decides and passes/schedule/gpu/transpose_emit.c
- * builds. */
+/* Transposes: what transpose_rows.c takes of transpose.c. */
 #ifndef PASSES_SCHEDULE_GPU_TRANSPOSE_IMPL_H
 #define PASSES_SCHEDULE_GPU_TRANSPOSE_IMPL_H
 
@@ -33,20 +32,6 @@ typedef struct TransposePlan {
 int64_t transpose_sector(const Way *w); /* elements of a sector */
 /* Analyses the access of BUF at AT; false if AT is not affine. */
 bool transpose_way(const TransposePlan *t, const Buf *buf, Expr *at, Way *w);
-/* The tile has all points of iterator I. */
-bool transpose_whole(const TransposePlan *t, int i);
-int64_t transpose_points(const TransposePlan *t); /* points of a tile */
-/* Contiguous elements of W in a tile; *N: the number of iterators that they span. */
-int64_t transpose_run(const TransposePlan *t, const Way *w, int *n);
-/* Some runs of W may begin within a sector. */
-bool transpose_misaligned(const TransposePlan *t, const Way *w);
-/* The iterators with more than one point in the tile, in W's order: those of its contiguous run
- * come first. Returns their number. */
-int transpose_order(const TransposePlan *t, const Way *w, int *order);
-/* The step of each iterator in a tile stored in W's order. Returns the elements of the tile. */
-int64_t transpose_steps(const TransposePlan *t, const Way *w, int64_t *steps);
-
-/* ---- transpose_emit.c ---- */
 
 /* Opens the stage of transpose S, and computes the tile of a block. */
 void transpose_open_stage(TransposePlan *t, const Stmt *s);
@@ -54,12 +39,10 @@ void transpose_open_stage(TransposePlan *t, const Stmt *s);
 Staged transpose_local(TransposePlan *t, int i, int64_t cells, Expr *at);
 /* Emits the store of VAL at the tile's points. */
 void transpose_store(TransposePlan *t, Stmt *s, Expr *val);
-/* Emits the stage of S, whose tile T has chosen. */
-void transpose_emit(TransposePlan *t, Stmt *s);
 
 /* ---- transpose_rows.c ---- */
 
-/* transpose_emit for rows of unknown length that stay whole
+/* Emits the stage of S, which keeps rows of unknown length whole
  * (passes/schedule/gpu/transpose_rows.c). */
 void transpose_rows(TransposePlan *t, Stmt *s);
 

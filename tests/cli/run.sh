@@ -463,7 +463,7 @@ try "dlrun: the dims of inputs alone" 0 '"dims":{"n":5}' sorts.so --bench --seco
 try "dlrun: a dim that nobody gave" 1 'note: no --dim sets "n rows", so it is 1; write --dim "n rows"=VALUE' eights.so --bench
 try "dlrun: a dim that was given" 0 '"n rows":8' eights.so --bench --seconds 0.01 --dim "n rows"=8
 dlcc=$python
-try "run.py: a file that is no test" 1 '^no suite or case "declared.dl"$' "$root/tests/run.py" --build "$build" declared.dl
+try "run.py: a file that is no test" 1 '^no suite or case "declared.dl"; HACKING.md lists the suites$' "$root/tests/run.py" --build "$build" declared.dl
 for counts in "0 passed, 0 failed" "0 passed, 0 failed, 0 skipped"; do
 	try "run.py: a script without a test: $counts" 0 "'fail'.*it ran no test: $counts'" -c "import sys; sys.path.insert(0, '$root/tests'); import suites
 class Runner:

@@ -131,7 +131,7 @@ def decoder():
                      flat=np.array([0, 0, 64]), wq=normal(64, 64), wk=normal(64, 32), wv=normal(64, 32), wo=normal(64, 64),
                      w1=normal(64, 160), w3=normal(64, 160), w2=normal(160, 64))
     feeds = {"x": rng.standard_normal((2, 11, 64)).astype(np.float32), "position": np.arange(4091, 4113).reshape(2, 11)}
-    agrees(DECODER, 23, constants, feeds, 12, 7)
+    agrees(DECODER, 23, constants, feeds, 11, 7)
 
 
 def vision():

@@ -284,7 +284,7 @@ static void let(LoopText *t, LNode *n)
 
 /* ---- Locals ---- */
 
-/* The element type and the dims of a local. */
+/* The element type and the dims of a local, in their order in memory. */
 static void local_type(LoopText *t, Buf *b)
 {
 	const char *type = dtype_info[b->dtype].name;
@@ -302,7 +302,7 @@ static void local_type(LoopText *t, Buf *b)
 			lt_fault(t, "a local has %d dims at most", MAX_RANK);
 		if (t->failed)
 			return;
-		lt_dim(t, t->out ? &b->dims[i] : &dims[i]);
+		lt_dim(t, t->out ? &b->dims[b->layout ? b->layout->ax[i].dim : i] : &dims[i]);
 		b->rank = t->out ? b->rank : i + 1;
 	}
 	lt_put(t, "]");

@@ -79,8 +79,9 @@ Expr *poly_by_parts(Poly *p, Expr *e)
 	return e;
 }
 
-/* Converts flat index FLAT into B to indices by dims, using B's strides; false if it has no such
- * form. What is not an iterator is split, too: in a local [3][512], 512 + i is [1][i]. */
+/* Converts flat index FLAT into B to indices by dims, in their order in memory, using B's strides;
+ * false if it has no such form. What is not an iterator is split, too: in a local [3][512], 512 + i
+ * is [1][i]. */
 static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 {
 	Affine a;
@@ -90,7 +91,8 @@ static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 	if (!ex_affine(p->ctx, poly_by_parts(p, flat), &a))
 		return false;
 	for (int d = b->rank - 1; d >= 0; d--) {
-		stride[d] = d + 1 < b->rank ? dim_mul(p->ctx, stride[d + 1], b->dims[d + 1])
+		stride[d] = d + 1 < b->rank ? dim_mul(p->ctx, stride[d + 1],
+						      b->dims[buf_memory_dim(b, d + 1)])
 					    : dim_const(p->ctx, 1);
 		out[d] = ex_int(p->pool, CT_I64, 0);
 	}

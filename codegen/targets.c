@@ -89,7 +89,7 @@ const Target target_table[] = {
 
 static const Target *native(void)
 {
-	const uint64_t features = rt_cpu_features();
+	const uint64_t features = rt_cpu_features(UINT64_MAX);
 	const Target *t = target_table;
 
 	while (t->gpu || t->features & ~features)

@@ -54,7 +54,7 @@ static bool tiles_permitted(void)
 }
 
 /* The processor manuals define the bits, the x86-64 psABI the levels. */
-uint64_t rt_cpu_features(void)
+uint64_t rt_cpu_features(uint64_t of)
 {
 	const Cpuid f1 = cpuid(1, 0), f7 = cpuid(7, 0), f71 = cpuid(7, 1),
 		    e1 = cpuid(0x80000001u, 0);
@@ -63,6 +63,7 @@ uint64_t rt_cpu_features(void)
 			all(e1.c, 1u << 0);
 	const uint64_t xcr = all(f1.c, 1u << 27) ? xgetbv0() : 0;
 	const bool ymm = (xcr & 6) == 6, zmm = (xcr & 0xe6) == 0xe6;
+	const uint64_t amx = DL_CPU_AMX_INT8 | DL_CPU_AMX_BF16;
 	uint64_t r = 0;
 
 	if (!v2)
@@ -71,13 +72,13 @@ uint64_t rt_cpu_features(void)
 	/* avx, f16c, fma, movbe; avx2, bmi1, bmi2; lzcnt */
 	if (!ymm || !all(f1.c, 1u << 28 | 1u << 29 | 1u << 12 | 1u << 22) ||
 	    !all(f7.b, 1u << 5 | 1u << 3 | 1u << 8) || !all(e1.c, 1u << 5))
-		return r;
+		return r & of;
 	r |= DL_CPU_X86_V3;
 	if (f71.a & 1u << 4)
 		r |= DL_CPU_AVX_VNNI;
 	/* avx512 f, bw, cd, dq, vl */
 	if (!zmm || !all(f7.b, 1u << 16 | 1u << 30 | 1u << 28 | 1u << 17 | 1u << 31))
-		return r;
+		return r & of;
 	r |= DL_CPU_X86_V4;
 	if (f7.c & 1u << 11)
 		r |= DL_CPU_AVX512_VNNI;
@@ -86,13 +87,15 @@ uint64_t rt_cpu_features(void)
 	if (f7.d & 1u << 23)
 		r |= DL_CPU_AVX512_FP16;
 	/* amx-tile */
-	if (!(f7.d & 1u << 24) || (xcr & 0x60000) != 0x60000 || !tiles_permitted())
-		return r;
+	if (!(f7.d & 1u << 24) || (xcr & 0x60000) != 0x60000)
+		return r & of;
 	if (f7.d & 1u << 25)
 		r |= DL_CPU_AMX_INT8;
 	if (f7.d & 1u << 22)
 		r |= DL_CPU_AMX_BF16;
-	return r;
+	if (r & of & amx && !tiles_permitted())
+		r &= ~amx;
+	return r & of;
 }
 
 uint64_t rt_fp_enter(bool flush)
@@ -118,7 +121,7 @@ void rt_fp_leave(uint64_t saved)
 #include <sys/auxv.h>
 #endif
 
-uint64_t rt_cpu_features(void)
+uint64_t rt_cpu_features(uint64_t of)
 {
 	uint64_t r = DL_CPU_ARM_V8;
 
@@ -126,7 +129,7 @@ uint64_t rt_cpu_features(void)
 	if (getauxval(AT_HWCAP2) & 1ul << 13) /* HWCAP2_I8MM, which old headers lack */
 		r |= DL_CPU_ARM_I8MM;
 #endif
-	return r;
+	return r & of;
 }
 
 uint64_t rt_fp_enter(bool flush)
@@ -147,8 +150,9 @@ void rt_fp_leave(uint64_t saved)
 
 #else
 
-uint64_t rt_cpu_features(void)
+uint64_t rt_cpu_features(uint64_t of)
 {
+	(void)of;
 	return 0;
 }
 

@@ -6,7 +6,9 @@
 
 #include "runtime/dlrt.h"
 
-/* DL_CPU_ bits. */
-uint64_t rt_cpu_features(void);
+/* The DL_CPU_ bits among OF that this CPU has. If OF has matrix registers, asks the system for the
+ * permission to use them. It holds for the whole process, whose threads then cannot have stacks
+ * for signals that are too small to save these registers. */
+uint64_t rt_cpu_features(uint64_t of);
 
 #endif

@@ -333,14 +333,14 @@ static bool cpu_env(uint64_t *mask)
 static int choose_variant(dl_model *m)
 {
 	const dl_program *p = m->prog;
-	uint64_t have = rt_cpu_features(), mask;
+	uint64_t needed = 0, have, mask;
 
 	if (!cpu_env(&mask))
 		return rt_error(m, DL_INVALID, "DLCC_CPU=%s: expected none, v2, v3, v4, v8 or native",
 				getenv("DLCC_CPU"));
-	have &= mask;
-	if (m->opt.cpu_mask)
-		have &= m->opt.cpu_mask;
+	for (int i = 0; i < p->n_variants; i++)
+		needed |= p->variants[i];
+	have = rt_cpu_features(needed & mask & (m->opt.cpu_mask ? m->opt.cpu_mask : UINT64_MAX));
 	for (m->variant = 0; m->variant < p->n_variants; m->variant++)
 		if (!(p->variants[m->variant] & ~have))
 			return DL_OK;

@@ -193,6 +193,19 @@ static bool written_elsewhere(const LNode *l, int stmt)
 	return false;
 }
 
+/* The element of B that tile T, whose columns are in groups (TileRuns.shift in ir/loop/loop.h),
+ * multiplies for term D of column J. */
+static Expr *element_of_group(TreeWalk *w, const Tile *t, Iter *d, Expr *j)
+{
+	ExprPool *p = w->p->pool;
+	Expr *n = resolve(w, t->by_runs.terms), *k = ex_iter(p, d), *term = ex_op2(p, IN_mod, k, n),
+	     *row = ex_add(p, ex_sub(p, k, term), ex_op2(p, IN_mod, ex_sub(p, j, term), n)),
+	     *lane = ex_add(p, ex_sub(p, j, ex_op2(p, IN_mod, j, n)), term);
+
+	return ex_add(p, ex_add(p, resolve(w, t->b_at), ex_mul(p, row, resolve(w, t->b_step))),
+		      lane);
+}
+
 /* The terms of tile T; loop AT is the one over its columns, and those after it are over its terms. */
 static TileTerm tile_term(TreeWalk *w, const Tile *t, int at)
 {
@@ -213,7 +226,9 @@ static TileTerm tile_term(TreeWalk *w, const Tile *t, int at)
 	if (!t->by_runs.starts)
 		x.a = ex_add(p, ex_add(p, resolve(w, t->a_at), ex_mul(p, k, resolve(w, t->a_step))),
 			     rest);
-	if (!t->scaled.scale && !t->order.sums_at && t->scaled.terms <= 1 && !t->by_runs.shift)
+	if (t->by_runs.shift)
+		x.b = element_of_group(w, t, x.d, col);
+	else if (!t->scaled.scale && !t->order.sums_at && t->scaled.terms <= 1)
 		x.b = ex_add(p, ex_add(p, resolve(w, t->b_at), ex_mul(p, k, resolve(w, t->b_step))),
 			     ex_add(p, ex_mul(p, col, pack), rest));
 	return x;

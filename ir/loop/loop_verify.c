@@ -224,13 +224,19 @@ static void check_sizes(LoopText *t, const Tile *x)
 			 INLINED_TERMS);
 }
 
+static bool is_number(const Expr *e, int64_t n)
+{
+	return e->kind == EX_CONST && e->i == n;
+}
+
 /* X, with runs, can have groups of columns as TileRuns.shift says. */
 static bool has_groups(const Tile *x)
 {
 	const Expr *terms = x->by_runs.terms;
 
 	return x->ct == CT_F32 && x->b->dtype == DT_F32 && x->kpack == 1 && !x->accumulate &&
-	       !x->partial && !x->mask.when && terms->kind == EX_CONST && terms->i >= 1 &&
+	       !x->partial && !x->mask.when && is_number(x->by_runs.first, 0) &&
+	       is_number(x->a_step, 1) && terms->kind == EX_CONST && terms->i >= 1 &&
 	       x->nr % terms->i == 0 && x->k->kind == EX_CONST && x->k->i % terms->i == 0;
 }
 
@@ -247,6 +253,29 @@ static void check_matrix(LoopText *t, const Tile *x)
 		lt_fault(t, "matrix registers multiply steps of bytes, or of pairs of bf16");
 	if (x->mask.when || x->mask.trim)
 		lt_fault(t, "a tile in matrix registers computes all sums of all terms");
+}
+
+/* Only A's first element depends on the row of tile N, by 1 where it is an index of STARTS; and only
+ * a mask on the row and the column. */
+static void check_places(LoopText *t, const LNode *n)
+{
+	const Tile *x = n->tile;
+	Affine a;
+
+	LNODE_EACH_EXPR (e, n) {
+		const bool masks = e == &x->mask.when, row = masks || e == &x->a_at;
+
+		if ((!row && expr_has_iter(*e, x->row)) || (!masks && expr_has_iter(*e, x->col)) ||
+		    (x->depth && expr_has_iter(*e, x->depth)))
+			lt_fault(
+				t,
+				"only a tile's first element of %s depends on the row, and only a mask on the row and the column",
+				x->a->name);
+	}
+	if (!t->failed && x->by_runs.starts &&
+	    (!ex_affine(t->ctx, x->a_at, &a) || !dim_equals(affine_coef(t->ctx, &a, x->row), 1)))
+		lt_fault(t, "the next row's runs start at the next elements of %s",
+			 x->by_runs.starts->name);
 }
 
 static void check_tile(LoopText *t, const LNode *n)
@@ -268,6 +297,7 @@ static void check_tile(LoopText *t, const LNode *n)
 	if (x->kpack != 1 && x->kpack != 2 && x->kpack != 4)
 		lt_fault(t, "a tile has 1, 2 or 4 terms for each k, not %d", x->kpack);
 	check_sizes(t, x);
+	check_places(t, n);
 	check_scales(t, x);
 	check_matrix(t, x);
 	if (!are_factors(x))

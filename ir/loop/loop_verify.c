@@ -442,7 +442,9 @@ static void check_together(LoopText *t, const LNode *n)
 			 n->kind == LN_OP
 				 ? "an operation on tiles is of all threads of a block together"
 				 : "the threads of a block carry this out, and a group has fewer");
-	if (n->share.vector && !is_power(n->share.vector))
+	/* of columns that are peeled it is a number of blocks of columns (check_columns) */
+	if (n->share.vector && !is_power(n->share.vector) &&
+	    !(n->kind == LN_COLUMNS && n->share.peel))
 		lt_fault(t, "a vector has a power of two elements, not %d", n->share.vector);
 	if (n->share.keep % (n->share.vector ? n->share.vector : 1))
 		lt_fault(t, "a thread keeps whole vectors of %d elements", n->share.vector);

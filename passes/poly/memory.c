@@ -477,12 +477,13 @@ static void check_skipped(Poly *p, const Exec *e)
 
 static bool has_whole_vectors(const Poly *p, const LNode *n)
 {
+	const bool blocks = n->kind == LN_COLUMNS && n->share.peel; /* and no vectors */
 	Dim *end = n->range.hi && n->range.lo->kind == EX_CONST && !n->range.lo->i
 			   ? ex_as_dim(p->ctx, n->range.hi)
 			   : NULL;
 
-	return end && (n->loop.kind == LOOP_GROUP || n->kind != LN_LOOP) &&
-	       dim_multiple(p->ctx, end, n->share.vector);
+	return blocks || (end && (n->loop.kind == LOOP_GROUP || n->kind != LN_LOOP) &&
+			  dim_multiple(p->ctx, end, n->share.vector));
 }
 
 /* Parts of N that tell how the threads of a block divide its points, and are not compared. */

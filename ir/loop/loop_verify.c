@@ -32,7 +32,7 @@ static void check_local(LoopText *t, const Buf *b, const char *what)
 /* ---- Elements that threads keep ---- */
 
 /* A node's access to locals of which threads keep elements: only the points of a loop with as many have
- * them. */
+ * them. Where the loop has points in scratch and a local has none, these are computed again. */
 typedef struct KeptAccess {
 	LoopText *t;
 	int keep, scratch; /* of the loop */
@@ -41,8 +41,8 @@ typedef struct KeptAccess {
 static void check_kept(KeptAccess *x, const Buf *b)
 {
 	VEC_EACH (l, &x->t->kept)
-		if (l->local.buf == b &&
-		    (!x->keep || x->keep > l->local.keep || x->scratch > l->local.scratch))
+		if (l->local.buf == b && (!x->keep || x->keep > l->local.keep ||
+					  (l->local.scratch && x->scratch > l->local.scratch)))
 			lt_fault(
 				x->t,
 				"threads keep %d elements of %s, and %d in scratch, so only a loop of a group "

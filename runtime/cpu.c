@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CPU features as DL_CPU_ bits, including whether the system saves their registers and permits
- * their use; and the floating point environment. Kernels run in the default environment (round to nearest, with
- * subnormals, without traps), whatever the caller has set, and the caller's environment is
- * restored.
+ * their use; and the floating point environment. Kernels run in the default environment (round to
+ * nearest, with subnormals, without traps), whatever the caller has set, and the caller's
+ * environment is restored.
  */
 #include "runtime/rt.h"
 

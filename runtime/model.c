@@ -347,13 +347,14 @@ static int choose_variant(dl_model *m)
 	m->variant = 0;
 	if (!p->n_variants)
 		return DL_OK;
-	return rt_error(m, DL_TARGET, "%s: compiled for %s, and this CPU%s%s%s is not one of these",
+	if (mask != ~UINT64_C(0))
+		return rt_error(m, DL_TARGET,
+				"%s: compiled for %s, and this CPU, restricted by DLCC_CPU=%s, is "
+				"not one of these",
+				p->desc->name, p->desc->targets, getenv("DLCC_CPU"));
+	return rt_error(m, DL_TARGET, "%s: compiled for %s, and this CPU%s is not one of these",
 			p->desc->name, p->desc->targets,
-			mask != ~UINT64_C(0) ? ", restricted by DLCC_CPU="
-			: m->opt.cpu_mask    ? ", restricted by the option cpu_mask"
-					     : "",
-			mask != ~UINT64_C(0) ? getenv("DLCC_CPU") : "",
-			mask != ~UINT64_C(0) || m->opt.cpu_mask ? "," : "");
+			m->opt.cpu_mask ? ", restricted by the option cpu_mask," : "");
 }
 
 /* Whether the options can be fulfilled. */

@@ -2,8 +2,8 @@
 /*
  * Loops that call functions which take fewer instructions where operands are small (NEAR in
  * ir/expr/funcs.def): exponentials whose results are normal numbers, sines of at most thousands of
- * periods, conversions to i64 that fit i32. Compilers cannot choose for each vector, so that a loop is printed twice, for strips of
- * points, after a test of the operands:
+ * periods, conversions to i64 that fit i32. Compilers cannot choose for each vector, so that a loop
+ * is printed twice, for strips of points, after a test of the operands:
  *
  *     int32_t large = 0;
  *     for (i = at; i < at + 64; i++) { large |= -!(dl_abs_f32(x[i]) <= 64.0f); }

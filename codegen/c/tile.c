@@ -25,9 +25,9 @@ enum {
 	/* A tile of at least so many rows fetches its panel so many terms ahead, if the panel is
 	 * larger than L1. On a CPU with 2 MiB of L2 products of 512 and 768 terms took 0.95 of the
 	 * time; those whose panels fit into L1 took 1.02 of it, so they fetch nothing. With vectors
-	 * of half a cache line the difference was below 0.01. */
-	NEAR_TERMS = 8,
-	NEAR_ROWS = 4
+	 * of half a cache line the difference was below 0.01. CPUs of AMD were not measured. */
+	DEEP_AHEAD = 8,
+	DEEP_ROWS = 4
 };
 
 /* The columns that the micro-kernel for T computes. If the number of valid columns is constant, it
@@ -300,14 +300,15 @@ static void put_products(const GenC *g, StrBuf *b, const Tile *t, int rows, int 
 	}
 }
 
-/* Fetches into L1 what a tile reads NEAR_TERMS later of its own panel. */
-static void put_near(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, const char *tabs)
+/* Fetches into L1 what a tile reads DEEP_AHEAD later of its own panel. */
+static void put_deep_fetch(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
+			   const char *tabs)
 {
-	if (!is_deep(g, t) || rows < NEAR_ROWS)
+	if (!is_deep(g, t) || rows < DEEP_ROWS)
 		return;
 	for (int j = 0; j < nv; j++)
 		strbuf_printf(b, "%s\t__builtin_prefetch(b + %d * b_step + %d, 0, 3);\n", tabs,
-			      NEAR_TERMS, j * c_tile_lanes(g, t) * t->kpack);
+			      DEEP_AHEAD, j * c_tile_lanes(g, t) * t->kpack);
 }
 
 /* Fetches some of what later tiles read. */
@@ -403,7 +404,7 @@ static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 
 	strbuf_printf(b, "\n%s%sfor (; k < %s; k++) {\n", tabs, ordered ? "if (!wide_terms) " : "",
 		      end);
-	put_near(g, b, t, rows, nv, tabs);
+	put_deep_fetch(g, b, t, rows, nv, tabs);
 	put_products(g, b, t, rows, nv, 0, ordered ? "dot_narrow" : "dot_u8_i8", NULL, tabs);
 	put_next(b, rows, true, tabs);
 	strbuf_printf(b, "%s}\n", tabs);

@@ -404,6 +404,27 @@ int64_t buf_bytes(const Buf *b, int64_t most)
 	return n;
 }
 
+int buf_axis(const Buf *b, int d)
+{
+	for (int i = b->layout ? b->layout->n - 1 : -1; i >= 0; i--)
+		if (b->layout->ax[i].dim == d)
+			return i;
+	return d;
+}
+
+int buf_memory_dim(const Buf *b, int i)
+{
+	return b->layout ? b->layout->ax[i].dim : i;
+}
+
+int buf_innermost(const Buf *b)
+{
+	for (int i = (b->layout ? b->layout->n : b->rank) - 1; i >= 0; i--)
+		if (!dim_equals(b->dims[buf_memory_dim(b, i)], 1))
+			return buf_memory_dim(b, i);
+	return -1;
+}
+
 Buf *buf_copy(Arena *a, const Buf *b)
 {
 	Buf *c = arena_copy(a, b, sizeof *b);

@@ -181,6 +181,12 @@ Dim *buf_numel(Ctx *c, const Buf *b);
 /* The bytes of B, where elements of less than a byte count as bytes; -1: more than MOST, or a dim is
  * not a constant. */
 int64_t buf_bytes(const Buf *b, int64_t most);
+/* The position of dim D of B among its physical axes, outermost first. */
+int buf_axis(const Buf *b, int d);
+/* The dim of B whose indices its physical axis I has. */
+int buf_memory_dim(const Buf *b, int i);
+/* The innermost dim of B in memory that has more than one element; -1: none. */
+int buf_innermost(const Buf *b);
 /* Deep copies, in arena A. */
 Buf *buf_copy(Arena *a, const Buf *b);
 Kernel *kernel_clone(Kernel *k, Arena *a);

@@ -302,7 +302,7 @@ static void local_type(LoopText *t, Buf *b)
 			lt_fault(t, "a local has %d dims at most", MAX_RANK);
 		if (t->failed)
 			return;
-		lt_dim(t, t->out ? &b->dims[b->layout ? b->layout->ax[i].dim : i] : &dims[i]);
+		lt_dim(t, t->out ? &b->dims[buf_memory_dim(b, i)] : &dims[i]);
 		b->rank = t->out ? b->rank : i + 1;
 	}
 	lt_put(t, "]");

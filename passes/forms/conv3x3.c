@@ -48,12 +48,9 @@ enum {
 /* Dim D of B is contiguous: no later axis has more than one element. */
 static bool innermost(const Buf *b, int d)
 {
-	const int n = b->layout ? b->layout->n : b->rank;
+	const int last = buf_innermost(b);
 
-	for (int i = buf_axis(b, d) + 1; i < n; i++)
-		if (!dim_equals(b->dims[b->layout ? b->layout->ax[i].dim : i], 1))
-			return false;
-	return true;
+	return last < 0 || buf_axis(b, last) <= buf_axis(b, d);
 }
 
 /* IDX is tap + position + a constant. */

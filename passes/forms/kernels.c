@@ -369,19 +369,6 @@ bool node_is_map(const Node *n)
 
 /* ---- Flat memory ---- */
 
-int buf_axis(const Buf *b, int d)
-{
-	for (int i = b->layout ? b->layout->n - 1 : -1; i >= 0; i--)
-		if (b->layout->ax[i].dim == d)
-			return i;
-	return d;
-}
-
-int buf_memory_dim(const Buf *b, int i)
-{
-	return b->layout ? b->layout->ax[i].dim : i;
-}
-
 Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
 {
 	ExprPool *p = k->pool;

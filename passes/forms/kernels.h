@@ -93,10 +93,6 @@ Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
 /* A copy of E in which every load has one flat index: the sum of index times stride in B's memory
  * order. */
 Expr *expr_flatten(Kernel *k, Expr *e);
-/* The position of dim D of B among its physical axes, outermost first. */
-int buf_axis(const Buf *b, int d);
-/* The dim of B that is its physical axis I. Its layout has no blocks. */
-int buf_memory_dim(const Buf *b, int i);
 /* The flat index of B's element at IDX. */
 Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx);
 

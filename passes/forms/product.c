@@ -388,7 +388,7 @@ static Iter *iter_with_step(Ctx *c, const Affine *a, Iter *const *it, int n, int
 /* Few columns leave most of a vector empty: of 4, a convolution of 128 channels of 56x56 took
  * 0.93 ms, and takes 0.25 in vectors across groups. Groups of less would have runs of too few
  * terms. Groups that fill half of a vector or more have no need. */
-bool product_in_groups(const Product *p, const Target *const *t, int n, ProductGroups *g)
+bool product_in_groups(const Product *p, ProductGroups *g)
 {
 	Ctx *ctx = p->k->ctx;
 	const Contraction *c = &p->c;
@@ -404,9 +404,6 @@ bool product_in_groups(const Product *p, const Target *const *t, int n, ProductG
 		return false;
 	*g = (ProductGroups){iter_with_step(ctx, &a, c->g, c->ng, columns), c->n[0],
 			     c->k[c->nk - 1], columns};
-	for (int i = 0; i < n; i++)
-		if (t[i]->vector_bytes / 4 < 2 * columns)
-			return false;
 	return g->group && dim_equals(affine_coef(ctx, &a, g->term), 1) &&
 	       dim_is_const(g->group->extent, &groups) && groups * columns % GROUP_LANES == 0 &&
 	       !(c->guard_a &&
@@ -441,8 +438,8 @@ static bool look_at_groups(Product *p)
 	int n = 0;
 
 	if (b->kind != EX_LOAD || b->load.buf->layout || b->load.nidx != c->nk + 2 ||
-	    b->load.buf->dtype != DT_F32 || !product_in_groups(p, NULL, 0, &g) ||
-	    !index_is(b, 0, g.term) || !index_is(b, 1, g.group) ||
+	    b->load.buf->dtype != DT_F32 || !product_in_groups(p, &g) || !index_is(b, 0, g.term) ||
+	    !index_is(b, 1, g.group) ||
 	    !is_distance(p->k->ctx, b->load.idx[c->nk - 1], g.column, g.term, g.columns))
 		return false;
 	for (int i = 0; i + 1 < c->nk; i++)

@@ -140,8 +140,8 @@ typedef struct ProductGroups {
 	int64_t columns;             /* of a group, as many as it has terms in a run */
 } ProductGroups;
 /* P, which is open, has the terms and the columns of a group side by side with those of the next
- * one, in A and in all results, and some vectors of T, N processors, hold several groups. */
-bool product_in_groups(const Product *p, const Target *const *t, int n, ProductGroups *g);
+ * one, in A and in all results. */
+bool product_in_groups(const Product *p, ProductGroups *g);
 /* Packs B even if it is stored in panels. Its panels have PANEL_BYTES divided by the bytes of a
  * scalar of the product: 32 columns of f32. */
 void product_pack_b(Product *p);

@@ -199,15 +199,9 @@ static bool can_load_ahead(ExprPool *pool, const Stmt *s, Expr *e, bool maybe)
 /* The iterator of the innermost axis in memory of what S stores; null: it is not known. */
 static Iter *innermost(const Stmt *s)
 {
-	const Buf *b = s->out[0];
-	int axis = b->layout ? b->layout->n - 1 : b->rank - 1, d = -1;
+	const int d = buf_innermost(s->out[0]);
 
-	for (; axis >= 0; axis--) {
-		d = b->layout ? b->layout->ax[axis].dim : axis;
-		if (!dim_equals(b->dims[d], 1))
-			break;
-	}
-	return axis >= 0 && s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
+	return d >= 0 && s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
 }
 
 /* E is a coordinate or a factor of an interpolation: it loads nothing that coordinates do not. */

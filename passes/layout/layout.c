@@ -197,7 +197,7 @@ static Iter *fixed_along(const Ballot *b, Stmt *s)
 	if (d >= 0 && b->c->fixed[b->of[out->id]] && s->widx[d]->kind == EX_ITER)
 		return s->widx[d]->iter;
 	STMT_EACH_LOAD (x, s) {
-		d = b->c->fixed[b->of[x->load.buf->id]] ? layout_innermost(x->load.buf) : -1;
+		d = b->c->fixed[b->of[x->load.buf->id]] ? buf_innermost(x->load.buf) : -1;
 		if (d >= 0 && x->load.idx[d]->kind == EX_ITER)
 			return x->load.idx[d]->iter;
 	}
@@ -251,7 +251,7 @@ static int dim_of_pixels(const Contraction *ct, Expr *const *idx, int rank)
 /* The order of BUF is fixed, with pixels innermost. */
 static bool has_rows_of_pixels(const Ballot *b, const Buf *buf, Expr *const *idx)
 {
-	const int d = b->c->fixed[b->of[buf->id]] ? layout_innermost(buf) : -1;
+	const int d = b->c->fixed[b->of[buf->id]] ? buf_innermost(buf) : -1;
 
 	return d >= 0 && expr_has_any(idx[d], b->ct->m, b->ct->nm);
 }

@@ -40,8 +40,6 @@ void layout_images(Module *m, Node *n, bool inside, Value **copies);
 /* The dim of SUMS, which the first statement of K computes, that is innermost in the tensor *OUT that
  * K stores; -1: unknown. */
 int layout_stored_dim(Kernel *k, const Buf *sums, const Buf **out);
-/* The innermost dim of B in memory that has more than one element; -1: none. */
-int layout_innermost(const Buf *b);
 /* If N is a product on a CPU with a constant operand, orders its sums so that the better operand is
  * vectorised. */
 void layout_vectors(Module *m, Node *n);

@@ -24,8 +24,11 @@ bool pack_groups(Module *m, Node *n, Contraction *c)
 	int r = 0;
 
 	if (c->nk + 2 > MAX_RANK || !product_open_all(&p, k) || p.c.b != c->b ||
-	    !product_in_groups(&p, m->target, m->ntargets, &g))
+	    !product_in_groups(&p, &g))
 		return false;
+	for (int i = 0; i < m->ntargets; i++) /* a vector has several groups */
+		if (m->target[i]->vector_bytes / 4 < 2 * g.columns)
+			return false;
 	pk.k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_pack", k->name));
 	packing_add(&pk, p.c.k, p.c.nk - 1);
 	pk.it[pk.rank++] = kernel_iter(pk.k, "d", dim_const(m->ctx, g.columns));

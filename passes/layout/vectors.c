@@ -15,27 +15,16 @@ enum {
 	NEAR = 2
 };
 
-int layout_innermost(const Buf *b)
-{
-	for (int i = (b->layout ? b->layout->n : b->rank) - 1; i >= 0; i--) {
-		const int d = b->layout ? b->layout->ax[i].dim : i;
-
-		if (!dim_equals(b->dims[d], 1))
-			return d;
-	}
-	return -1;
-}
-
 int layout_stored_dim(Kernel *k, const Buf *sums, const Buf **out)
 {
 	int dim = -1;
 
 	*out = sums;
 	if (sums->kind != BUF_TEMP)
-		return layout_innermost(sums);
+		return buf_innermost(sums);
 	for (int i = 1; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
-		const int last = layout_innermost(s->out[0]);
+		const int last = buf_innermost(s->out[0]);
 
 		if (s->out[0]->kind != BUF_OUT || s->red || last < 0 ||
 		    s->widx[last]->kind != EX_ITER)
@@ -106,7 +95,7 @@ static bool steps_near(Ctx *c, Expr *e, const Contraction *ct)
 static bool reads_near(Ctx *c, const Contraction *ct, Expr *e)
 {
 	EX_EACH_LOAD (x, e) {
-		const int last = layout_innermost(x->load.buf);
+		const int last = buf_innermost(x->load.buf);
 
 		if (last >= 0 && !steps_near(c, x->load.idx[last], ct))
 			return false;

@@ -18,8 +18,8 @@
  *
  * The runtime sets these symbols in each run. Pairs of inputs and results with the same two sizes
  * share them, so the kernels of all layers still share their code. The types of values do not
- * change. What loops carry is updated in place likewise (alias_carried.c). This is the last pass that may move values: layouts have been chosen, and the results are
- * in the caller's memory.
+ * change. What loops carry is updated in place likewise (alias_carried.c). This is the last pass
+ * that may move values: layouts have been chosen, and the results are in the caller's memory.
  */
 #include "passes/forms/form.h"
 #include "passes/memory/alias.h"

@@ -201,6 +201,35 @@ uint64_t hash_bytes(uint64_t seed, const void *p, size_t n)
 	return h ^ (h >> 32);
 }
 
+/* The least number of edits from each prefix of one text to the other, of Wagner and Fischer. */
+bool str_is_near(const char *word, const char *name, size_t *edits)
+{
+	enum { MOST = 64 };
+	const size_t nword = strlen(word), nname = strlen(name);
+	size_t cost[MOST + 1];
+
+	if (nword > MOST || nname > MOST)
+		return false;
+	for (size_t j = 0; j <= nname; j++)
+		cost[j] = j;
+	for (size_t i = 1; i <= nword; i++) {
+		size_t diagonal = i - 1;
+
+		cost[0] = i;
+		for (size_t j = 1; j <= nname; j++) {
+			const size_t replaced = diagonal + (word[i - 1] != name[j - 1]),
+				     fewer = cost[j] < cost[j - 1] ? cost[j] : cost[j - 1];
+
+			diagonal = cost[j];
+			cost[j] = replaced < fewer + 1 ? replaced : fewer + 1;
+		}
+	}
+	if (cost[nname] >= *edits || cost[nname] > nword / 3)
+		return false;
+	*edits = cost[nname];
+	return true;
+}
+
 typedef struct Entry Entry;
 struct Entry {
 	Entry *next;

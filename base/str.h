@@ -41,6 +41,10 @@ bool strbuf_unquote_n(StrBuf *b, const char **p);
 /* The text; never null. */
 const char *strbuf_str(const StrBuf *b);
 
+/* Whether WORD, which nothing is called, may stand for NAME: a third of its characters at most is
+ * missing, added or replaced, and fewer than *EDITS are; *EDITS becomes their number. */
+bool str_is_near(const char *word, const char *name, size_t *edits);
+
 typedef struct Interner Interner;
 
 Interner *interner_new(Arena *a);

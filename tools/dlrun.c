@@ -92,6 +92,15 @@ static const Valued valued[] = {
 };
 _Static_assert(sizeof(valued) / sizeof(*valued) <= MAX_VALUED, "raise it");
 
+static const struct {
+	const char *option;
+	size_t at; /* offset in RunOptions of a bool */
+} flags[] = {
+	{"--describe", offsetof(RunOptions, describe)},
+	{"--bench", offsetof(RunOptions, bench)},
+	{"--json", offsetof(RunOptions, json)},
+};
+
 /* There is room: parse() refuses more than MAX_ARGS arguments. */
 static bool add(List *l, const char *v)
 {
@@ -159,6 +168,28 @@ static bool says_otherwise(const RunOptions *o, const Valued *x, const char *v)
 	return single && strcmp(single, v);
 }
 
+/* Refuses ARG, and names the option that it may have been meant for. */
+static bool unknown_option(const char *arg)
+{
+	STRBUF_LOCAL(word);
+	const char *found = NULL;
+	size_t edits = SIZE_MAX;
+
+	strbuf_put(&word, arg, strcspn(arg, "="));
+	for (size_t k = 0; k < sizeof(valued) / sizeof(*valued); k++)
+		if (str_is_near(strbuf_str(&word), valued[k].option, &edits))
+			found = valued[k].option;
+	for (size_t k = 0; k < sizeof(flags) / sizeof(*flags); k++)
+		if (str_is_near(strbuf_str(&word), flags[k].option, &edits))
+			found = flags[k].option;
+	if (str_is_near(strbuf_str(&word), "--profile", &edits))
+		found = "--profile";
+	strbuf_puts(&word, strchr(arg, '=') ? strchr(arg, '=') : "");
+	if (found)
+		strbuf_printf(&word, "; the nearest is %s", found);
+	return usage("unknown option ", strbuf_str(&word));
+}
+
 static bool option_with_value(RunOptions *o, char **argv, int *i)
 {
 	for (size_t k = 0; k < sizeof(valued) / sizeof(*valued); k++) {
@@ -178,7 +209,16 @@ static bool option_with_value(RunOptions *o, char **argv, int *i)
 		snprintf(text, sizeof(text), "%s%s%.200s: ", x->option, v ? " " : "", v ? v : "");
 		return usage(text, other ? "an earlier one says otherwise" : x->wants);
 	}
-	return usage("unknown option ", argv[*i]);
+	return unknown_option(argv[*i]);
+}
+
+/* Whether ARG is a flag, which is set. */
+static bool option_flag(RunOptions *o, const char *arg)
+{
+	for (size_t k = 0; k < sizeof(flags) / sizeof(*flags); k++)
+		if (!strcmp(arg, flags[k].option))
+			return *(bool *)((char *)o + flags[k].at) = true;
+	return false;
 }
 
 static bool parse(RunOptions *o, int argc, char **argv)
@@ -187,13 +227,9 @@ static bool parse(RunOptions *o, int argc, char **argv)
 	if (argc > MAX_ARGS)
 		return usage("too many arguments", "");
 	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--describe"))
-			o->describe = true;
-		else if (!strcmp(argv[i], "--bench"))
-			o->bench = true;
-		else if (!strcmp(argv[i], "--json"))
-			o->json = true;
-		else if (!strcmp(argv[i], "--profile"))
+		if (option_flag(o, argv[i]))
+			continue;
+		if (!strcmp(argv[i], "--profile"))
 			o->load.profile = 1;
 		else if (!strncmp(argv[i], "--profile=", 10))
 			o->load.profile = 1, o->load.profile_path = argv[i] + 10;

@@ -13,9 +13,9 @@ server=
 trap '[ -z "$server" ] || kill -- -"$server" 2>/dev/null || true; rm -rf "$tmp"' EXIT
 "$build/bin/dlcc" "$here/../digits/digits.onnx" -o "$tmp/digits.so"
 export PYTHONPATH=$here/../../python
-ask() { # model, address: many requests at once, whose answers are those of the model by itself
+ask() { # model, address, process of the server: many requests at once, whose answers are those of the model by itself
 	"$python" - "$@" <<-PY
-		import json, sys, time, urllib.request
+		import json, os, sys, time, urllib.request
 		from concurrent.futures import ThreadPoolExecutor
 		import dlcc
 		import numpy as np
@@ -28,6 +28,7 @@ ask() { # model, address: many requests at once, whose answers are those of the 
 		        post(scans[0])
 		        break
 		    except OSError:
+		        os.kill(int(sys.argv[3]), 0)  # it lives
 		        time.sleep(0.5)
 		with ThreadPoolExecutor(16) as pool:
 		    found = list(pool.map(post, scans))
@@ -40,7 +41,7 @@ for name in lit:litserve ray:ray; do
 	port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 	setsid "$python" "$here/${name%:*}_digits.py" "$tmp/digits.so" 127.0.0.1 "$port" >"$tmp/log" 2>&1 &
 	server=$!
-	ask "$tmp/digits.so" "http://127.0.0.1:$port/$([ "${name%:*}" = ray ] || echo predict)" || { tail -n 20 "$tmp/log"; exit 1; }
+	ask "$tmp/digits.so" "http://127.0.0.1:$port/$([ "${name%:*}" = ray ] || echo predict)" "$server" || { echo "the server of ${name%:*}_digits.py:"; tail -n 20 "$tmp/log"; exit 1; }
 	kill -- -"$server" 2>/dev/null || true
 	wait "$server" 2>/dev/null || true
 	server=

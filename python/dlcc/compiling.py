@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import caching, programs
-from .errors import CompileError, CompileWarning, Error, diagnostics_of, object_of
+from .errors import CompileError, CompileWarning, Error, RunError, diagnostics_of, object_of
 from .model import Model, open_model
 
 Dims = Mapping[str, int | str | tuple[int, int]]
@@ -100,6 +100,16 @@ def _warn(lines: Sequence[str]) -> None:
             warnings.warn(diagnostic.text, CompileWarning, stacklevel=level)
 
 
+def check_run(device: str | None = None, threads: int = 0, **_others: Any) -> None:
+    """Refuses where a model runs before it is compiled. The runtime refuses the same."""
+    _check_types({"threads": threads}, numbers.Integral, "int")
+    _check_types({"device": device}, str)
+    if threads < 0:
+        raise RunError(f"threads is {threads}; it is a number of threads, and 0 for as many as the process may use")
+    if device and not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
+        raise RunError(f'device "{device}": it is auto, cpu, cuda or cuda:N')
+
+
 def compile(model: Any, *, dims: Dims | None = None, target: str | None = None,  # noqa: A001 - it is dlcc.compile
             cache: str | os.PathLike[str] | None = None, cache_size: int | None = None, level: int = 2, ops: Paths = (), options: Sequence[str] = (),
             progress: bool | None = None, device: str | None = None, threads: int = 0, profile: bool = False) -> Model:
@@ -127,8 +137,9 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
     def load(path: str, report: str, folder: str | None = None) -> Model:
         return open_model(path, device=device, threads=threads, profile=profile, folder=folder, report=report)
 
-    _check_types({"level": level, "threads": threads}, numbers.Integral, "int")
-    _check_types({"target": target, "device": device}, str)
+    check_run(device, threads)
+    _check_types({"level": level}, numbers.Integral, "int")
+    _check_types({"target": target}, str)
 
     with _source(model) as source:
         symbol = _symbol(source.name)

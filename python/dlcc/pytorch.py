@@ -29,7 +29,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
 from . import compiling
-from .errors import CompileWarning, Error
+from .errors import CompileError, CompileWarning, Error
 from .model import Model
 
 
@@ -325,6 +325,8 @@ class _Compiled:
                     found = self.build(arguments)
                 self.builds = (found, *self.builds)
             except Error as error:
+                if isinstance(error, CompileError) and error.status == 2:  # wrong options: no other graph would be compiled, either
+                    raise
                 self.refuse(str(error) if isinstance(error, Refused) else _first_line(error))
             return found
 
@@ -361,4 +363,8 @@ def backend(graph: torch.fx.GraphModule, _examples: Sequence[Any], *, options: M
     """The backend "dlcc" of torch.compile. OPTIONS: arguments of dlcc.compile; default: the threads of torch."""
     if mode not in (None, "default"):
         raise ValueError(f'dlcc has no mode "{mode}"; options={{"level": 3}} optimises harder')
+    unknown = set(options or {}) - set(inspect.signature(compiling.compile).parameters)
+    if unknown:
+        raise TypeError(f"dlcc.compile has no argument {min(unknown)}")
+    compiling.check_run(**(options or {}))
     return _Compiled(graph, {"threads": torch.get_num_threads(), "progress": False, **(options or {})})

@@ -199,6 +199,8 @@ try "a header of the runtime's name" 2 "its header would be dlrt.h" cnn.onnx -o 
 try "another compiler's option for sizes" 2 "unknown option --batch=3; --dim NAME=N" cnn.onnx --batch=3 -o m.so
 try "two types of weights" 2 "--weights-as bf16: an earlier --weights-as says otherwise" cnn.onnx --weights-as=f16 --weights-as=bf16 -o m.so
 try "unknown option" 2 "unknown option --frob" cnn.onnx --frob -o m.so
+try "a slip in an option" 2 "unknown option --weight-as=f16; the nearest is --weights-as" cnn.onnx --weight-as=f16 -o m.so
+try "a check that would make something" 2 "--check makes no output: leave out -o" cnn.onnx --check -o m.so
 try "no value" 2 "-o wants a value" cnn.onnx -o
 try "two models" 2 "one model at a time" cnn.onnx large.onnx -o m.so
 try "no number" 2 "--threads wants a number from 0 to 1048576" cnn.onnx --threads=many -o m.so

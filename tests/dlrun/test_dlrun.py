@@ -572,6 +572,7 @@ def profile_names():
 @test
 def usage():
     for arguments, says in (((), "no model"), ((RELU, "--nonsense"), "unknown option --nonsense"),
+                            ((RELU, "--trheads=2"), "unknown option --trheads=2; the nearest is --threads"), ((RELU, "--bnch"), "unknown option --bnch; the nearest is --bench"),
                             ((RELU, "--threads", "-1"), "--threads -1: a whole number from 0 to 2147483647; 0 is all CPUs"),
                             ((RELU, "--threads=abc"), "--threads abc: a whole number from 0 to 2147483647; 0 is all CPUs"),
                             ((RELU, "--threads"), "--threads: a whole number from 0 to 2147483647; 0 is all CPUs"),

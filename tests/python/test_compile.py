@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 
 import dlcc
@@ -149,8 +150,12 @@ class Errors(InFolder):
                              ({"target": ["cpu"]}, "target is of type str")):
             with self.assertRaisesRegex(TypeError, why):
                 compiled(NEG, **options)
+        with unittest.mock.patch.object(dlcc.compiling.programs, "compile_model", side_effect=AssertionError("it is compiled")):
+            for options, why in (({"threads": -1}, "threads is -1"), ({"device": "gpu"}, 'device "gpu": it is auto, cpu, cuda or cuda:N'), ({"device": "cuda:x"}, "cuda:N")):
+                with self.assertRaisesRegex(dlcc.RunError, why):
+                    compiled(NEG, **options)
         with self.assertRaisesRegex(dlcc.Error, "makes no library"):
-            compiled(NEG, options=["--check"])
+            compiled(NEG, options=["--version"])
         for path in "zero\0byte.onnx", "lone\ud800.onnx":
             with self.assertRaisesRegex(dlcc.Error, "cannot be given to a program"):
                 dlcc.compile(path)

@@ -2,6 +2,7 @@
 """Graphs through torch.compile(backend="dlcc") and modules through dlcc.export give what eager PyTorch gives, are compiled as often
 as they should be, and what is refused runs eagerly and is counted. Prints FAIL lines and "N passed, N failed"."""
 
+import functools
 import sys
 import warnings
 
@@ -15,6 +16,7 @@ COMPILED = []  # a Model for each compilation
 compile_ = dlcc.compiling.compile
 
 
+@functools.wraps(compile_)
 def counting(*arguments, **options):
     COMPILED.append(compile_(*arguments, **options))
     return COMPILED[-1]
@@ -252,10 +254,22 @@ def one_tensor_as_the_arguments():
         raise AssertionError("no exception")
 
 
+def wrong_options_are_errors():
+    for options, why in (({"levl": 3}, "no argument levl"), ({"threads": -2}, "threads is -2"), ({"level": 9}, "-O9"), ({"options": ["--frob"]}, "unknown option --frob")):
+        torch._dynamo.reset()
+        try:
+            with torch.no_grad():
+                torch.compile(torch.nn.Linear(4, 4), backend=pytorch.backend, options=options)(torch.ones(2, 4))
+        except Exception as error:  # of torch, for a fault that the backend finds as torch calls it
+            assert why in str(error), error
+        else:
+            raise AssertionError(f"it runs with {options}")
+
+
 TESTS = (a_convolution, an_attention, a_marked_batch_is_compiled_once, sizes_that_vary_are_compiled_twice, every_size_is_dynamic,
          a_structure_of_results, a_size_as_a_number, bfloat16, a_changed_parameter_is_compiled_again, gradients_run_eagerly,
          writes_to_an_input_run_eagerly, batch_norm_in_training_runs_eagerly, views_of_inputs_run_eagerly, a_result_twice_is_one_tensor, numbers_of_a_module, random_numbers_run_eagerly, refusals_are_one_warning,
-         exported_with_a_dynamic_batch, names_of_sizes_in_another_order, an_export_that_torch_refuses, one_tensor_as_the_arguments)
+         exported_with_a_dynamic_batch, names_of_sizes_in_another_order, an_export_that_torch_refuses, one_tensor_as_the_arguments, wrong_options_are_errors)
 
 
 def main():

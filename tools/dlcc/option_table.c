@@ -189,6 +189,7 @@ const OptionRelation option_relations[] = {
 	 false,
 	 {"--int8", "--weights-as", "--activations-as"},
 	 "--max-error is for --int8, --weights-as and --activations-as"},
+	{"--check", true, {"-o"}, "--check makes no output: leave out -o"},
 	{".schedule", false, {"--tune"}, "a .schedule is made by --tune"},
 	{"--soname", false, {".so"}, "--soname is for a .so"},
 	{"--embed-weights",

@@ -101,9 +101,23 @@ static const struct {
 	{"--tiles", "%s is gone; --schedule=FILE takes decisions as --dump-ir=decide prints them"},
 };
 
+/* The option of C's program whose name WORD may have been meant for; null: none. */
+static const Option *nearest(const Cli *c, const char *word)
+{
+	const Option *found = NULL;
+	size_t edits = SIZE_MAX;
+
+	for (const Option *o = option_table; o->name; o++)
+		if ((o->programs & c->of) && !o->now && str_is_near(word, o->name, &edits))
+			found = o;
+	return found;
+}
+
 static bool unknown_option(Cli *c, const char *a)
 {
 	const size_t n = strcspn(a, "=");
+	STRBUF_LOCAL(word);
+	const Option *near;
 
 	for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
 		if (strlen(foreign[i].option) == n && !strncmp(a, foreign[i].option, n))
@@ -111,7 +125,12 @@ static bool unknown_option(Cli *c, const char *a)
 	if (!access(a, F_OK))
 		return usage_error(
 			c, "unknown option %s; for the file of that name put ./ before it", a);
-	return usage_error(c, "unknown option %s", a);
+	strbuf_put(&word, a, n);
+	near = nearest(c, strbuf_str(&word));
+	strbuf_puts(&word, a + n);
+	if (near)
+		strbuf_printf(&word, "; the nearest is %s", near->name);
+	return usage_error(c, "unknown option %s", strbuf_str(&word));
 }
 
 bool options_argument(Cli *c, char **argv, int *i)
@@ -192,7 +211,7 @@ static bool find_output(Cli *c, OutputBit *out)
 			c->output);
 	for (const OutputSuffix *s = output_suffixes; s->suffix; s++)
 		if (has_suffix(c, s->suffix)) {
-			*out = c->check ? OUT_NONE : s->bit;
+			*out = s->bit;
 			return true;
 		}
 	put_suffixes(&b, ~0u);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a compiled model, and finds the function by which a program asks it for its API, for programs that open any
- * model: the library exports NAME_get_api, and only the library knows NAME. This file includes nothing of dlcc.
+ * Opens a compiled model, and finds the function by which a program asks it for its API, for
+ * programs that open any model: the library exports NAME_get_api, and only the library knows NAME.
+ * This file includes nothing of dlcc.
  */
 #ifndef BASE_API_SYMBOL_H
 #define BASE_API_SYMBOL_H
@@ -50,8 +51,9 @@ static inline const char *api_symbol_of(const LibraryFile *f, const Elf64_Shdr *
 	return NULL;
 }
 
-/* The symbol NAME_get_api of F, a library; null: it has none. *WHOLE gets the least size of the file if
- * it is complete, since dlcc and linkers put the sections' headers last; 0: it is not a 64-bit ELF file. */
+/* The symbol NAME_get_api of F, a library; null: it has none. *WHOLE gets the least size of the
+ * file if it is complete, since dlcc and linkers put the sections' headers last; 0: it is not a
+ * 64-bit ELF file. */
 static inline const char *api_symbol_in(const LibraryFile *f, uint64_t *whole)
 {
 	const Elf64_Ehdr *eh = (const void *)f->at;
@@ -73,8 +75,8 @@ static inline const char *api_symbol_in(const LibraryFile *f, uint64_t *whole)
 	return found;
 }
 
-/* The symbol NAME_get_api of the file FD, which the caller frees; null: *WHY says why there is none, until
- * the thread's next call. */
+/* The symbol NAME_get_api of the file FD, which the caller frees; null: *WHY says why there is
+ * none, until the thread's next call. */
 static inline char *api_symbol(int fd, const char **why)
 {
 	static _Thread_local char cut[112];
@@ -103,7 +105,8 @@ static inline char *api_symbol(int fd, const char **why)
 	return copy;
 }
 
-/* Opens the library FD by NAME as *LIBRARY. Returns its function NAME_get_api; null: *WHY says why not. */
+/* Opens the library FD by NAME as *LIBRARY. Returns its function NAME_get_api; null: *WHY says why
+ * not. */
 static inline void *api_open(int fd, const char *name, void **library, const char **why)
 {
 	char *symbol = api_symbol(fd, why);

@@ -17,8 +17,8 @@ static bool printing(const Diag *d)
 	return d->out && d->errors <= limit_of(d);
 }
 
-/* Everything in a message but the colours is escaped. It contains names from a model, which must not
- * end the line or reach a terminal as control sequences. */
+/* Everything in a message but the colours is escaped. It contains names from a model, which must
+ * not end the line or reach a terminal as control sequences. */
 
 /* Puts LOC and LEVEL, as they begin a message. */
 static void put_head(StrBuf *b, const Diag *d, DiagLoc loc, const char *level, const char *colour)

@@ -40,7 +40,8 @@ bool program_flush(void);
 int program_end(const char *program, int status);
 
 enum { NUMBER_MAX = 1 << 20 }; /* more threads, or rewrites of a model, than there are */
-/* Reads TEXT, the value of an option: a number from 0 to NUMBER_MAX. False if it is not such a number. */
+/* Reads TEXT, the value of an option: a number from 0 to NUMBER_MAX. False if it is not such a
+ * number. */
 bool program_number(const char *text, int *number);
 
 #define OPT_LEVELS "the levels are -O0, -O1, -O2 and -O3"

@@ -13,8 +13,8 @@
 
 enum {
 	RANKS_TRIED = 9, /* ranks 0 to 8 */
-	/* Most inputs of unknown rank: each is tried with RANKS_TRIED imports, and once more for each
-	 * other input whose rank is found. */
+	/* Most inputs of unknown rank: each is tried with RANKS_TRIED imports, and once more for
+	 * each other input whose rank is found. */
 	INPUTS_TRIED = 8,
 };
 

@@ -132,7 +132,8 @@ static bool ints_to_input(Upgrade *u, const char *attr, int k)
 /* ---- The rules ---- */
 
 /* In the old form B was aligned at axis AXIS of A, not at A's end: adds the trailing dims of 1
- * for that. A negative axis counts from A's end; -1 also stood for B at the end, whatever B's rank. */
+ * for that. A negative axis counts from A's end; -1 also stood for B at the end, whatever B's
+ * rank. */
 static Value *align_at(Upgrade *u, Value *a, Value *b, int64_t axis)
 {
 	Value *dims = axis < 0 ? one_int(u, -axis)

@@ -28,8 +28,8 @@ void dim_names_take(Ctx *c, const DimNames *names, const Onnx__TypeProto *p);
  * (type_items), or of another value inside of one. Null after a diagnostic for LOC. */
 const Type *onnx_item_type(Ctx *c, OnnxFile *f, const Onnx__TypeProto *p, DiagLoc loc);
 
-/* NAME is the value's name, used to name fresh symbols. RANK is that of a tensor whose type does not
- * say it; -1: it is not known. Null after a diagnostic for LOC. */
+/* NAME is the value's name, used to name fresh symbols. RANK is that of a tensor whose type does
+ * not say it; -1: it is not known. Null after a diagnostic for LOC. */
 const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__TypeProto *p, int rank,
 		      const char *name, DiagLoc loc);
 

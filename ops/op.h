@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The definition of an operator: one `const Op op_NAME` in its family's file, next to its row in
- * ir/graph/ops.def. Import, verification, inference, folding, evaluation, lowering and docs/ops.md read
- * this struct. There are three kinds:
+ * ir/graph/ops.def. Import, verification, inference, folding, evaluation, lowering and docs/ops.md
+ * read this struct. There are three kinds:
  *
  * elementwise   `scalar` is its meaning at one point, over x, y, z (operands 0, 1, 2) and attribute
  *               names. Nothing else defines it. Operands broadcast as in numpy.
@@ -69,11 +69,12 @@ typedef struct Op {
 	/* Each element of the first result is one of operand 0, or lies between some of them or
 	 * between one and 0. */
 	bool within;
-	/* The magnitude of numbers whose difference a result near 0 is (Accuracy.unit); 0: it is not
-	 * such a difference. */
+	/* The magnitude of numbers whose difference a result near 0 is (Accuracy.unit); 0: it is
+	 * not such a difference. */
 	double unit;
-	/* Sets *A, which is zero, to the accuracy of result O of N, which may depend on that of operands
-	 * as value_accuracy(operand, DEPTH) gives it. Null: it follows from WITHIN and UNIT. */
+	/* Sets *A, which is zero, to the accuracy of result O of N, which may depend on that of
+	 * operands as value_accuracy(operand, DEPTH) gives it. Null: it follows from WITHIN and
+	 * UNIT. */
 	void (*accuracy)(const Node *n, int o, int depth, Accuracy *a);
 
 	bool regions;      /* takes graphs as attributes, and may omit any operand; only with EXPAND */
@@ -97,7 +98,8 @@ typedef struct OpAttr {
 	const char *value; /* the text of its default; null: none is given */
 } OpAttr;
 
-/* Reads the attribute at *LIST, a part of Op.attrs, and moves *LIST to the next. False at the end. */
+/* Reads the attribute at *LIST, a part of Op.attrs, and moves *LIST to the next. False at the
+ * end. */
 bool op_attr_next(const char **list, OpAttr *a);
 /* Sets *A to attribute NAME of operator OP; false if OP does not declare one. */
 bool op_attr_find(OpKind op, const char *name, OpAttr *a);
@@ -227,7 +229,8 @@ Value *expand_reshape(Infer *in, Node *n, Value *v, Dim *const *d, int count);
 Value *expand_transpose(Infer *in, Node *n, Value *v, const int64_t *perm, int rank);
 /* 0, 1 ... COUNT - 1 */
 Value *expand_range(Infer *in, Node *n, Dim *count);
-/* V, integers, as i64; the run reports an element outside of [0, COUNT) as an index out of range. */
+/* V, integers, as i64; the run reports an element outside of [0, COUNT) as an index out of
+ * range. */
 Value *expand_bounded(Infer *in, Node *n, Value *v, Dim *count);
 /* The elements of V at FROM up to TO - 1 in AXIS, in steps of STEP. */
 Value *expand_slice(Infer *in, Node *n, Value *v, int axis, int64_t from, int64_t to, int64_t step);

@@ -10,11 +10,11 @@
  * process: `lost` is set, calls fail with DL_DEVICE_LOST, and models on the CPU still run. In a
  * child of fork the device is lost from the start, and the driver is never called.
  *
- * 	cuda.c          the driver, its errors    cuda_model.c  load and unload; the module, by the first context
- * 	cuda_context.c  memory of a context       cuda_run.c    a run: copies, waiting, the status word
- * 	cuda_exec.c     functions for generated code; events for the profile
- * 	cuda_stage.c    copies of tensors that the caller has on the host
- * 	cuda_part.c     a list of calls as a CUDA graph    cuda_graph.c  runs that are CUDA graphs
+ *	cuda.c          the driver, its errors    cuda_model.c  load and unload; the module, by the first context
+ *	cuda_context.c  memory of a context       cuda_run.c    a run: copies, waiting, the status word
+ *	cuda_exec.c     functions for generated code; events for the profile
+ *	cuda_stage.c    copies of tensors that the caller has on the host
+ *	cuda_part.c     a list of calls as a CUDA graph    cuda_graph.c  runs that are CUDA graphs
  */
 #ifndef RUNTIME_CUDA_H
 #define RUNTIME_CUDA_H
@@ -165,8 +165,8 @@ typedef struct GpuGraph GpuGraph;
 typedef struct GpuMarks GpuMarks;
 
 enum { GPU_GRAPHS = 8 }; /* a context keeps the graphs that were used last */
-/* The first counters have 16 KiB and all others at least twice as many bytes as those before: memory
- * for so many does not exist. */
+/* The first counters have 16 KiB and all others at least twice as many bytes as those before:
+ * memory for so many does not exist. */
 enum { GPU_ARRIVALS = 40 };
 
 struct GpuContext {
@@ -182,8 +182,8 @@ struct GpuContext {
 	bool waits;           /* this run has outputs to copy to the host */
 	CUevent order;        /* orders the work of one stream before that of another */
 	GpuMem arena, *region; /* region: as many as the program has */
-	/* Counters of blocks, which are 0 between kernels; new nodes use the last ones. Those before
-	 * are kept, as nodes of graphs have their addresses. */
+	/* Counters of blocks, which are 0 between kernels; new nodes use the last ones. Those
+	 * before are kept, as nodes of graphs have their addresses. */
 	GpuMem arrivals[GPU_ARRIVALS];
 	int32_t n_arrivals;
 	GpuIo *in, *out;
@@ -224,11 +224,12 @@ int gpu_push(GpuModel *g);
 bool gpu_push_to_free(GpuModel *g);
 /* Restores the context that was current before gpu_push. */
 void gpu_pop(GpuModel *g);
-/* Loads the kernels if they are compiled for this GPU; else only makes their tables, as the driver may need
- * seconds to compile all of them; under the GPU's context. Returns the status; the model has the text. */
+/* Loads the kernels if they are compiled for this GPU; else only makes their tables, as the driver
+ * may need seconds to compile all of them; under the GPU's context. Returns the status; the model
+ * has the text. */
 int gpu_fetch(dl_model *m);
-/* Loads kernels FN[0..N), all different (null: all), that are not loaded yet, several at a time; under the GPU's context.
- * Returns the status, with the text in WHY. */
+/* Loads kernels FN[0..N), all different (null: all), that are not loaded yet, several at a time;
+ * under the GPU's context. Returns the status, with the text in WHY. */
 enum { GPU_WHY = 400 };
 int gpu_load(dl_model *m, const int32_t *fn, int32_t n, char *why);
 
@@ -290,7 +291,8 @@ int gpu_marks_flush(dl_context *c);
 /* Drops the events, since the run failed. */
 void gpu_marks_drop(dl_context *c);
 /* Fills P with pointers to the parameters of a kernel, at most 4 KiB: the arguments ARG that
- * generated code gives, then those that dl_gpu_launch adds. The compiler refuses kernels with more. */
+ * generated code gives, then those that dl_gpu_launch adds. The compiler refuses kernels with
+ * more. */
 enum { GPU_MOST_ARGS = 512 };
 typedef struct GpuArgs {
 	void *p[GPU_MOST_ARGS];

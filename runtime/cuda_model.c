@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads a model on a GPU: the device, its context, the weights. Kernels that are compiled for this GPU
- * are loaded by the first context. Others, which the driver compiles, are loaded by prepare, as many as
- * its sizes need, or else by the first run that launches them.
+ * Loads a model on a GPU: the device, its context, the weights. Kernels that are compiled for this
+ * GPU are loaded by the first context. Others, which the driver compiles, are loaded by prepare, as
+ * many as its sizes need, or else by the first run that launches them.
  */
 #include "runtime/cuda.h"
 
@@ -350,8 +350,8 @@ static int ordinal_of(const char *device, bool *asked)
 	return *end || end == device + 5 || n < 0 || n > 1023 ? -2 : (int)n;
 }
 
-/* If nobody ASKED for a GPU, the GPU is only used if its driver also accepts the kernels, of which one is
- * tried. */
+/* If nobody ASKED for a GPU, the GPU is only used if its driver also accepts the kernels, of which
+ * one is tried. */
 static int open_gpu(dl_model *m, int ordinal, bool asked)
 {
 	const int32_t first = 0;

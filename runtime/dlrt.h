@@ -4,11 +4,11 @@
  *
  * Part 1 is for applications. A model NAME exports NAME_get_api and NAME_describe and nothing else:
  *
- * 	const dl_api *api = NAME_get_api(DL_ABI_VERSION);
- * 	dl_model *m; dl_context *c;
- * 	api->load(NULL, &m);
- * 	api->context(m, NULL, &c);
- * 	api->run(c, in, n_in, out, n_out, NULL);
+ *	const dl_api *api = NAME_get_api(DL_ABI_VERSION);
+ *	dl_model *m; dl_context *c;
+ *	api->load(NULL, &m);
+ *	api->context(m, NULL, &c);
+ *	api->run(c, in, n_in, out, n_out, NULL);
  *
  * Part 2 is for generated code, which defines DLRT_GENERATED before it includes this file.
  *
@@ -106,9 +106,9 @@ typedef enum dl_form {
 	DL_SEQUENCE = 1, /* any number of tensors of one rank, or of maps */
 	DL_OPTIONAL = 2, /* one tensor or sequence, or none */
 	DL_MAP = 3,      /* two tensors of one dim: the keys, and their values */
-	/* Only of a dl_tensor, for an input or output that dl_io describes as a tensor: the tensor in
-	 * pieces, those of several requests, which lie one after the other along a dim whose symbol
-	 * has DL_SYM_INDEPENDENT. docs/c-api.md, "Batches" */
+	/* Only of a dl_tensor, for an input or output that dl_io describes as a tensor: the tensor
+	 * in pieces, those of several requests, which lie one after the other along a dim whose
+	 * symbol has DL_SYM_INDEPENDENT. docs/c-api.md, "Batches" */
 	DL_PIECES = 4,
 } dl_form;
 
@@ -191,10 +191,10 @@ typedef struct dl_sym {
 	uint32_t reserved;
 } dl_sym;
 
-/* The elements along dims of this symbol are computed independently, as those of a batch are: element
- * b of each output depends only on element b of the inputs, and on inputs without such a dim. Each
- * input and output has at most one dim of this symbol, and no dim that is computed from it. An output
- * without one is the same for any batch. */
+/* The elements along dims of this symbol are computed independently, as those of a batch are:
+ * element b of each output depends only on element b of the inputs, and on inputs without such a
+ * dim. Each input and output has at most one dim of this symbol, and no dim that is computed from
+ * it. An output without one is the same for any batch. */
 #define DL_SYM_INDEPENDENT 1u
 
 /* A dim of an input or output: a constant (value >= 0), a symbol (sym >= 0 is its index), or
@@ -207,8 +207,8 @@ typedef struct dl_dim {
 } dl_dim;
 
 /*
- * How exactly an output is determined, for a comparison with what another implementation gives. Right
- * results may differ by the rounding of floats, and
+ * How exactly an output is determined, for a comparison with what another implementation gives.
+ * Right results may differ by the rounding of floats, and
  *
  *   by STEP, if that is not 0: the elements are quantised, rounded to multiples of STEP, less or more
  *   a constant;
@@ -553,8 +553,8 @@ typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 /* The strings of a run: see dl_program.strings. */
 typedef struct dl_strings dl_strings;
 
-/* The runtime's table of strings. Only a program that has strings refers to it, so the linker leaves
- * it out of the others. */
+/* The runtime's table of strings. Only a program that has strings refers to it, so the linker
+ * leaves it out of the others. */
 typedef struct dl_string_table dl_string_table;
 extern const dl_string_table dl_rt_strings;
 
@@ -576,7 +576,8 @@ typedef struct dl_kctx {
 typedef void (*dl_kernel_fn)(const dl_kctx *k, int64_t begin, int64_t end, void *scratch);
 
 /* Reports that index I is out of range in a dim of N, at fault site SITE, an index in
- * dl_program.faults. The kernel skips the access and continues. The first report of a run counts. */
+ * dl_program.faults. The kernel skips the access and continues. The first report of a run
+ * counts. */
 static inline void dl_fault(const dl_kctx *k, int32_t site, int64_t i, int64_t n)
 {
 	int32_t none = 0;
@@ -751,10 +752,10 @@ static inline int64_t dl_align(int64_t n)
 typedef struct dl_program dl_program;
 typedef struct dl_region dl_region;
 
-/* A kernel for GPUs: an entry of a PTX module. Its parameters have 8 bytes each. A kernel that
- * may report an index out of range has two more, the status word and the site. One whose last blocks
- * combine what others stored has one more, the counters of the blocks that arrived. dl_gpu_launch adds
- * these. */
+/* A kernel for GPUs: an entry of a PTX module. Its parameters have 8 bytes each. A kernel that may
+ * report an index out of range has two more, the status word and the site. One whose last blocks
+ * combine what others stored has one more, the counters of the blocks that arrived. dl_gpu_launch
+ * adds these. */
 typedef struct dl_gpu_fn {
 	const char *name;
 	int32_t threads; /* threads per block */
@@ -767,8 +768,8 @@ typedef struct dl_gpu_fn {
 typedef struct dl_gpu_image {
 	int32_t sm;   /* compute capability times ten */
 	int32_t only; /* nonzero: it does not run on GPUs of later capabilities */
-	/* their PTX: as many texts, one after the other, each of which ends with a zero byte and is the
-	 * module of one kernel */
+	/* their PTX: as many texts, one after the other, each of which ends with a zero byte and is
+	 * the module of one kernel */
 	const char *ptx;
 	const dl_gpu_fn *fn;
 	int32_t n_fn;
@@ -903,8 +904,9 @@ struct dl_program {
 	int32_t n_aliases;
 	/* If slice is not 0, the elements of a dim of size dl_exec.sym[slice_sym] are computed
 	 * independently, in inputs and outputs all dims before it are 1, exec only launches, and
-	 * there are no strings. The runtime calls plan and exec for fewer elements at a time, with their
-	 * data: for `slice` of them in each thread, or for as many times the threads in all. */
+	 * there are no strings. The runtime calls plan and exec for fewer elements at a time, with
+	 * their data: for `slice` of them in each thread, or for as many times the threads in
+	 * all. */
 	int32_t slice_sym;
 	int64_t slice;
 	/* &dl_rt_strings if n_strings is not 0 */
@@ -946,8 +948,8 @@ int dl_output(dl_exec *x, int32_t o, const int64_t *shape);
  */
 int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
 		  int64_t blocks, int32_t site);
-/* To be called before the launch of a kernel that counts the blocks that arrive: N counters are 0, and
- * the kernel leaves them so. */
+/* To be called before the launch of a kernel that counts the blocks that arrive: N counters are 0,
+ * and the kernel leaves them so. */
 int dl_gpu_arrivals(dl_exec *x, int64_t n);
 /* Bytes of shared memory that a block may have on this GPU. */
 int32_t dl_gpu_shared(const dl_exec *x);

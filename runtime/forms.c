@@ -3,16 +3,16 @@
  * Forms: the values of applications, as tensors of the program. A program has no strings in memory,
  * only their ids (runtime/strtable.h), and no values but tensors, so a run converts
  *
- * 	the caller's values -> tensors of the program -> a run of the program -> the caller's values
+ *	the caller's values -> tensors of the program -> a run of the program -> the caller's values
  *
  * A value that is not a tensor is represented by consecutive tensors of the program:
  *
- * 	sequence or optional of tensors    the elements of all, one after the other, in a vector; and
- * 	                                   their shapes, i64[tensors, rank]
- * 	optional sequence                  the same; and the number of tensors, i64[1], or i64[0] if
- * 	                                   there is no sequence
- * 	map                                the keys [n]; and the values [n]
- * 	sequence of maps (outputs)         the keys [n] of all; and the values [maps, n]
+ *	sequence or optional of tensors    the elements of all, one after the other, in a vector; and
+ *	                                   their shapes, i64[tensors, rank]
+ *	optional sequence                  the same; and the number of tensors, i64[1], or i64[0] if
+ *	                                   there is no sequence
+ *	map                                the keys [n]; and the values [n]
+ *	sequence of maps (outputs)         the keys [n] of all; and the values [maps, n]
  *
  * The bytes of an output's strings belong to the context's table of strings.
  */
@@ -219,7 +219,8 @@ static char *copy_elements(char *to, const char *from, int64_t size, int32_t ran
 	return to;
 }
 
-/* Checks T, an item of input NAME, which ITEM describes; returns the number of its elements, or -1. */
+/* Checks T, an item of input NAME, which ITEM describes; returns the number of its elements, or
+ * -1. */
 static int64_t check_item(dl_context *c, const char *name, const dl_io *item, const dl_tensor *t)
 {
 	int64_t n;
@@ -258,7 +259,8 @@ static int64_t check_item(dl_context *c, const char *name, const dl_io *item, co
 	return c->x.status ? -1 : n;
 }
 
-/* Whether the items of T, which belongs to input NAME and whose items have this FORM, can be read. */
+/* Whether the items of T, which belongs to input NAME and whose items have this FORM, can be
+ * read. */
 static bool check_items(dl_context *c, const char *name, const dl_tensor *t, int32_t form)
 {
 	char text[200];

@@ -259,8 +259,8 @@ typedef struct MemoryRange {
 	int64_t piece;
 } MemoryRange;
 
-/* The kinds that a range of each kind must not overlap. Whole tensors and the workspace are compared
- * elsewhere. */
+/* The kinds that a range of each kind must not overlap. Whole tensors and the workspace are
+ * compared elsewhere. */
 static const uint32_t apart_from[RANGE_KINDS] = {
 	[WHOLE_INPUT] = 1 << OUTPUT_PIECE,
 	[INPUT_PIECE] = 1 << WHOLE_OUTPUT | 1 << OUTPUT_PIECE | 1 << WORKSPACE,
@@ -280,8 +280,8 @@ static int64_t add_range(MemoryRange *at, int64_t n, Memory m, MemoryRange r)
 	return n + 1;
 }
 
-/* The memory of piece R of output K of the program, O of the caller's. Its size is known if all others
- * are: the run's output has the shape, but for the dim of pieces. */
+/* The memory of piece R of output K of the program, O of the caller's. Its size is known if all
+ * others are: the run's output has the shape, but for the dim of pieces. */
 static Memory piece_memory(dl_context *c, int32_t k, int32_t o, int64_t r, dl_tensor t)
 {
 	const dl_io *io = dl_desc_out(rt_shown(c->model->prog), o);
@@ -333,7 +333,8 @@ static int64_t output_ranges(dl_context *c, MemoryRange *at, int64_t n)
 	return n;
 }
 
-/* Sorts N ranges by their begins: Shell's method, since callers' pieces often are in order already. */
+/* Sorts N ranges by their begins: Shell's method, since callers' pieces often are in order
+ * already. */
 static void sort_ranges(MemoryRange *at, int64_t n)
 {
 	for (int64_t gap = n / 2; gap > 0; gap /= 2)
@@ -369,8 +370,8 @@ static bool is_output(const MemoryRange *r)
 	return r->kind == WHOLE_OUTPUT || r->kind == OUTPUT_PIECE;
 }
 
-/* Refuses two of N ranges, sorted, that must not overlap. Of those of a kind that begin earlier, the one
- * that ends last decides. */
+/* Refuses two of N ranges, sorted, that must not overlap. Of those of a kind that begin earlier,
+ * the one that ends last decides. */
 static int check_ranges(dl_context *c, const MemoryRange *at, int64_t n)
 {
 	const MemoryRange *last[RANGE_KINDS] = {NULL};

@@ -2,9 +2,9 @@
 /*
  * Tensors in pieces (DL_PIECES): a run for several requests at once. Inputs are joined in memory of
  * the context before anything else sees them, and outputs are cut after the run, so that a run of
- * the program has ordinary tensors. Piece r of every input and output belongs to request r, which has
- * the same number of elements everywhere: along the dims of one independent symbol, which the first
- * input in pieces fixes.
+ * the program has ordinary tensors. Piece r of every input and output belongs to request r, which
+ * has the same number of elements everywhere: along the dims of one independent symbol, which the
+ * first input in pieces fixes.
  */
 #include "runtime/rt.h"
 
@@ -40,8 +40,8 @@ static int32_t dim_of(const dl_desc *d, const dl_io *io, int32_t sym)
 }
 
 /* The dim of IO along which the pieces of T lie, if no other input in pieces has fixed the symbol:
- * that of an independent symbol in which they differ or, if they do not, the first; or -1. Pieces of
- * another rank are skipped here, and refused later. */
+ * that of an independent symbol in which they differ or, if they do not, the first; or -1. Pieces
+ * of another rank are skipped here, and refused later. */
 static int32_t choose_dim(const dl_desc *d, const dl_io *io, const dl_tensor *t)
 {
 	const int32_t first = next_dim(d, io, 0);
@@ -84,8 +84,8 @@ static int fail(const Pieced *p, int status, const char *text)
 	return dl_fail(&p->c->x, status, "%s \"%.100s\" in pieces: %s", p->what, p->io->name, text);
 }
 
-/* Checks what all tensors in pieces have to be. If no input has fixed the symbol along whose dims the
- * pieces lie, this one does. */
+/* Checks what all tensors in pieces have to be. If no input has fixed the symbol along whose dims
+ * the pieces lie, this one does. */
 static int begin(dl_context *c, const char *what, const dl_desc *d, const dl_io *io,
 		 const dl_tensor *t, Pieced *p)
 {
@@ -349,8 +349,8 @@ dl_tensor *rt_whole_outputs(dl_context *c, dl_tensor *out)
 	return c->cut;
 }
 
-/* Whether memory of the caller's, of an earlier run perhaps, overlaps an output of this run that is yet
- * to be cut. */
+/* Whether memory of the caller's, of an earlier run perhaps, overlaps an output of this run that is
+ * yet to be cut. */
 static bool is_served(const dl_context *c, const char *data, int64_t bytes)
 {
 	for (int32_t o = 0; o < rt_shown(c->model->prog)->n_out; o++) {

@@ -125,7 +125,8 @@ static void expand(const dl_model *m, char *out, size_t room)
 	out[n < room ? n : room - 1] = '\0';
 }
 
-/* Members of an object: the work W, and the rates at which it was done in NS, where both are known. */
+/* Members of an object: the work W, and the rates at which it was done in NS, where both are
+ * known. */
 static void put_work(FILE *f, const dl_model *m, LaunchWork w, uint64_t ns)
 {
 	const double s = (double)ns * 1e-9;

@@ -4,18 +4,18 @@
  * nothing of the compiler and needs only C11, libc and pthreads. It has no global constructors, and
  * all its symbols are hidden, so each artifact has its own copy.
  *
- * 	model.c    load and unload          weights.c  finding the weights
- * 	context.c  workspace, plan, prepare run.c      a run: bind, outputs, exec
- * 	alias.c    outputs in place of an input
- * 	overlap.c  memory that a run may not use twice
- * 	forms.c    the caller's strings, sequences, optionals and maps as the program has them
- * 	pieces.c   tensors in pieces, those of several requests
- * 	str*.c     strings: see strtable.h
- * 	exec.c     functions for generated code
- * 	pool.c     threads                  budget.c   how many threads, process-wide
- * 	profile.c  time per kernel          cpu.c      features and the floating point environment
- * 	nvtx.c     ranges for NVIDIA's tools
- * 	cuda*.c    GPUs: see cuda.h
+ *	model.c    load and unload          weights.c  finding the weights
+ *	context.c  workspace, plan, prepare run.c      a run: bind, outputs, exec
+ *	alias.c    outputs in place of an input
+ *	overlap.c  memory that a run may not use twice
+ *	forms.c    the caller's strings, sequences, optionals and maps as the program has them
+ *	pieces.c   tensors in pieces, those of several requests
+ *	str*.c     strings: see strtable.h
+ *	exec.c     functions for generated code
+ *	pool.c     threads                  budget.c   how many threads, process-wide
+ *	profile.c  time per kernel          cpu.c      features and the floating point environment
+ *	nvtx.c     ranges for NVIDIA's tools
+ *	cuda*.c    GPUs: see cuda.h
  */
 #ifndef RUNTIME_RT_H
 #define RUNTIME_RT_H
@@ -123,13 +123,14 @@ struct dl_context {
 	dl_strings *strings; /* null: the program has none */
 	/* Null: the program has the caller's tensors. Otherwise: memory for each of the program's
 	 * inputs, then for its outputs as the caller gets them, then for the items of the caller's
-	 * outputs; and the tensors of the program, with memory for the shapes of parts (forms.c). */
+	 * outputs; and the tensors of the program, with memory for the shapes of parts
+	 * (forms.c). */
 	dl_region *forms;
 	dl_tensor *plain_in, *plain_out;
 	int64_t (*part_shape)[2];
 	const dl_tensor *caller_in, *caller_out; /* during a run */
-	/* Null: no tensor may be in pieces. Otherwise: the caller's inputs, joined, with their shapes
-	 * and memory; and its outputs before they are cut (pieces.c). */
+	/* Null: no tensor may be in pieces. Otherwise: the caller's inputs, joined, with their
+	 * shapes and memory; and its outputs before they are cut (pieces.c). */
 	dl_tensor *joined, *cut;
 	int64_t *const *joined_shape, *const *cut_shape;
 	dl_region *joined_memory;
@@ -163,11 +164,11 @@ static inline const dl_string_table *rt_strings(const dl_context *c)
 #define RT_UPTO(T, last) (offsetof(T, last) + sizeof(((T *)NULL)->last))
 /* Nobody sets a larger size on purpose. */
 #define RT_LARGEST_STRUCT 4096u
-/* No member is larger, and each struct has members of this size. So the sizes of all its versions are
- * multiples of it, and no other size ends between two members. */
+/* No member is larger, and each struct has members of this size. So the sizes of all its versions
+ * are multiples of it, and no other size ends between two members. */
 #define RT_STRUCT_STEP 8u
-/* Writes to TEXT why no version of the struct NAME, whose first one has LEAST bytes, has SIZE bytes;
- * null: one may have. */
+/* Writes to TEXT why no version of the struct NAME, whose first one has LEAST bytes, has SIZE
+ * bytes; null: one may have. */
 const char *rt_wrong_size(char *text, size_t room, const char *name, uint32_t size, size_t least);
 /* Copies the caller's struct FROM, which is called NAME in messages and has at least LEAST
  * bytes, to TO, which has SIZE bytes. Members that FROM lacks become zero. Fails (an error of M,
@@ -294,8 +295,8 @@ int rt_infer(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, i
 int32_t rt_parts(const dl_io *io);
 /* Tensor I of the caller's array T, whose structs may be of another version. */
 dl_tensor rt_tensor_at(const dl_tensor *t, int64_t i);
-/* The memory that the context provides for the strings of output K of the program, and for the items
- * of the caller's output O. */
+/* The memory that the context provides for the strings of output K of the program, and for the
+ * items of the caller's output O. */
 dl_region *rt_strings_region(dl_context *c, int32_t k);
 dl_region *rt_items_region(dl_context *c, int32_t o);
 
@@ -320,8 +321,8 @@ int rt_check_overlap(dl_context *c);
 /* The same for the caller's strings and lists. Call it before memory of outputs is allocated: the
  * inputs may be in memory that the context provided for outputs of the last run. */
 int rt_check_forms(dl_context *c);
-/* Checks that the caller uses the memory that the context serves for output O, and that may be freed
- * now, for nothing else in this run. */
+/* Checks that the caller uses the memory that the context serves for output O, and that may be
+ * freed now, for nothing else in this run. */
 int rt_check_served(dl_context *c, int32_t o);
 
 /* ---- pool.c ---- */

@@ -587,8 +587,8 @@ static bool plan_int8(Cli *c, Module *m)
 	return m->opt.quantise;
 }
 
-/* --activations-as=f16, bf16 with --calibrate: measures them for M, whose graph has passed `quantise`, and says in the options of
- * M's module for GPUs which nodes stay in f32. */
+/* --activations-as=f16, bf16 with --calibrate: measures them for M, whose graph has passed
+ * `quantise`, and says in the options of M's module for GPUs which nodes stay in f32. */
 static bool plan_halves(Cli *c, Module *m, Module *gpu)
 {
 	const PackageOpts o = package_opts(c, m->arena);
@@ -612,8 +612,8 @@ static bool plan_halves(Cli *c, Module *m, Module *gpu)
 	return ok;
 }
 
-/* Whether C asks for nothing that the text of M's graph, which has schedules, has passed; code for a GPU
- * beside that for CPUs needs schedules of two graphs, which one text does not have. */
+/* Whether C asks for nothing that the text of M's graph, which has schedules, has passed; code for
+ * a GPU beside that for CPUs needs schedules of two graphs, which one text does not have. */
 static bool may_begin_scheduled(Cli *c, const Module *m)
 {
 	const char *early = options_early(c), *what = early ? early

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stubs of the functions of the simulator that tests/ptxsim/check calls, for runs on a real driver. */
+/* Stubs of the functions of the simulator that tests/ptxsim/check calls, for runs on a real
+ * driver. */
 #include "tests/ptxsim/check/gpu.h"
 
 #include <unistd.h>

@@ -60,7 +60,8 @@ int dim_cmp(const Dim *a, const Dim *b);
 /* Values of all symbols, by Sym.id, in A: WANT, or the nearest value in the symbol's bounds;
  * symbols that abbreviate a dim have the dim's value. */
 int64_t *syms_sample(Ctx *c, Arena *a, int64_t want);
-/* The value of D where each symbol is 1, or its lower bound if that is larger. False on overflow. */
+/* The value of D where each symbol is 1, or its lower bound if that is larger. False on
+ * overflow. */
 bool dim_least(Ctx *c, const Dim *d, int64_t *v);
 
 /* Whether the value of S depends on the elements of a tensor, directly or through DEF. */
@@ -104,7 +105,8 @@ bool dim_is_const(const Dim *d, int64_t *v); /* V may be null */
 Dim *dims_product(Ctx *c, Dim *const *d, int n);
 bool dims_are_const(Dim *const *d, int n);
 int64_t dim_const_part(const Dim *d);        /* the constant term, or 0 */
-/* Whether D has a sum or product that would be too long: the same number may then have other forms. */
+/* Whether D has a sum or product that would be too long: the same number may then have other
+ * forms. */
 bool dim_has_opaque(const Dim *d);
 bool dim_equals(const Dim *d, int64_t v);
 
@@ -126,8 +128,8 @@ bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out);
 Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n);
 /* D rebuilt: bounds that have become tighter since D was made may decide a min, max or floor. */
 Dim *dim_refresh(Ctx *c, Dim *d);
-/* The distinct symbols of D in the order of their ids, with a null at the end; only the null if D is
- * null. */
+/* The distinct symbols of D in the order of their ids, with a null at the end; only the null if D
+ * is null. */
 Sym *const *dim_syms(const Dim *d);
 /* A loop over them. */
 #define DIM_EACH_SYM(s, d) \
@@ -143,7 +145,8 @@ bool dim_term(Ctx *c, const Dim *d, int i, int64_t *coef, Dim **mono);
 bool dim_as_floor(const Dim *d, Dim **a, Dim **b);
 /* If D is exactly the min of n dims: n, with the dims in *ARG. Otherwise 0. */
 int dim_as_min(const Dim *d, Dim *const **arg);
-/* Whether D is a sum with a product of symbols, which may have terms beyond 64 bits where it is small. */
+/* Whether D is a sum with a product of symbols, which may have terms beyond 64 bits where it is
+ * small. */
 bool dim_may_cancel(const Dim *d);
 /* If D is k*s + rest, where k is constant and rest does not mention s. Used to solve for a
  * symbol from an input's shape. */
@@ -178,8 +181,8 @@ Dim *dim_parse(Ctx *c, const char **p);
 void dim_print_c(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
 /* As dim_print_c, but with dl_add and dl_mul, which give INT64_MAX on overflow. */
 void dim_print_checked(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
-/* The same of type dl_wide, of 128 bits, with dl_wide_add and so on. PART gives the text of a dim that is an
- * operand of a floor, min or max. */
+/* The same of type dl_wide, of 128 bits, with dl_wide_add and so on. PART gives the text of a dim
+ * that is an operand of a floor, min or max. */
 void dim_print_wide(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s),
 		    const char *(*part)(void *arg, const Dim *d), void *arg);
 

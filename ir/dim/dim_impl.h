@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The representation of dims; only files of ir/dim and ir/ctx.c may include this. A Dim is a sum of terms in
- * descending order. A term is a coefficient times powers of atoms, in the order of the atoms. An
- * atom is a symbol, or an opaque term over other dims. Terms are ordered by degree, then
+ * The representation of dims; only files of ir/dim and ir/ctx.c may include this. A Dim is a sum of
+ * terms in descending order. A term is a coefficient times powers of atoms, in the order of the
+ * atoms. An atom is a symbol, or an opaque term over other dims. Terms are ordered by degree, then
  * lexicographically: multiplying by a term preserves the order, so multivariate division
  * terminates. All orders are by names and structure, never by address or age, so another context
  * that reads the text gets the same result.

@@ -152,10 +152,11 @@ Expr *ex_and(ExprPool *p, Expr *a, Expr *b); /* null stands for true */
 
 /* The expansion of function FN for type T, over EX_PARAM 0, 1 ...; cached in the pool. */
 Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
-/* Function FN has a shorter expansion for f32 with the same results where |x| is at most this; 0: it
- * has not. */
+/* Function FN has a shorter expansion for f32 with the same results where |x| is at most this; 0:
+ * it has not. */
 float func_near_limit(Inst fn);
-/* The same of E: a call of such a function, or a conversion of f32 to i64, which is one to i32 there. */
+/* The same of E: a call of such a function, or a conversion of f32 to i64, which is one to i32
+ * there. */
 float ex_near_limit(const Expr *e);
 /* That expansion. */
 Expr *ex_func_near(ExprPool *p, Inst fn);
@@ -212,9 +213,9 @@ Expr *ex_next_load(ExprNodes *w);
 	     x##_of = NULL)                                                            \
 		for (Expr *x; (x = next(x##_of)) != NULL;)
 
-/* A loop that replaces *E, an expression or null, by a copy in pool P, which may be another pool. X is
- * each node, rebuilt over its new operands; the body may assign a replacement to X. After a break or a
- * return *E is unchanged. */
+/* A loop that replaces *E, an expression or null, by a copy in pool P, which may be another pool. X
+ * is each node, rebuilt over its new operands; the body may assign a replacement to X. After a
+ * break or a return *E is unchanged. */
 #define EX_MAP(x, p, e)                                                                         \
 	for (ExprMapping x##_map BASE_AT_END(ex_map_end), *x##_of = ex_map(&x##_map, (p), (e)); \
 	     x##_of; x##_of = NULL)                                                             \
@@ -294,8 +295,8 @@ typedef struct ExprScope {
 	Buf *const *bufs; /* x[i, j] loads from these */
 	int nbufs;
 	bool dims;        /* whether dim(B*S + 1) is read, and an unknown name is a symbol */
-	/* The text is of a loop tree: nothing is simplified, an element of memory has one flat index, and
-	 * only the names of NAMES are known. */
+	/* The text is of a loop tree: nothing is simplified, an element of memory has one flat
+	 * index, and only the names of NAMES are known. */
 	bool as_is;
 } ExprScope;
 Expr *ex_parse(ExprPool *p, const char *text, CType t, const ExprName *names, int n, const char **err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints expressions as C: the patterns of ir/expr/insts.def over the functions of ir/expr/scalar.h. The
- * output has two parts: statements that give a name to subexpressions which are used twice or are
- * long (`const float t3 = ...;`), and the C text of the value itself. Callbacks of the caller print
- * loads and dims.
+ * Prints expressions as C: the patterns of ir/expr/insts.def over the functions of
+ * ir/expr/scalar.h. The output has two parts: statements that give a name to subexpressions which
+ * are used twice or are long (`const float t3 = ...;`), and the C text of the value itself.
+ * Callbacks of the caller print loads and dims.
  *
  * A select with a load or an `index` in an arm becomes `if` or `?:`, so that only the arm that is
  * taken is evaluated. Other selects are `?:`, whose arms may both be evaluated.
@@ -54,8 +54,8 @@ void ex_c(ExprC *c, StrBuf *b, Expr *e, StrBuf *value);
 /* Tells the printer that the variable NAME holds the value of E in this block. */
 void ex_c_name(ExprC *c, Expr *e, const char *name);
 
-/* E is min(max(i32(*X), *LO), *HI), or the same with max outside, of an f32 and bounds on both sides
- * of 0 that f32 represents. */
+/* E is min(max(i32(*X), *LO), *HI), or the same with max outside, of an f32 and bounds on both
+ * sides of 0 that f32 represents. */
 bool ex_limited(const Expr *e, Expr **x, int64_t *lo, int64_t *hi);
 /* Prints the functions of USES and all that they call, callees first, as `dl_exp_f32(float x)` or
  * `dl_exp_near(float x)`. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
 /*
- * The simplifications of ex_inst: constants are folded by the functions of ir/expr/scalar.h themselves,
- * and identities are applied that are exact for every value. So there is no x + 0 and no x * 0 on
- * floats, where -0 and NaN would change.
+ * The simplifications of ex_inst: constants are folded by the functions of ir/expr/scalar.h
+ * themselves, and identities are applied that are exact for every value. So there is no x + 0 and
+ * no x * 0 on floats, where -0 and NaN would change.
  */
 #include "ir/expr/expr_impl.h"
 #include "ir/kernel/kernel.h"

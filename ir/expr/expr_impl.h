@@ -23,8 +23,8 @@ struct ExprPool {
 
 /*
  * The linear form of an i64 expression: sum of coef[k]*atom[k] + base. An atom is any expression
- * that is neither a sum nor a dim. Atoms are ordered by expr_cmp and distinct, and no coefficient is 0.
- * Exact modulo 2^64.
+ * that is neither a sum nor a dim. Atoms are ordered by expr_cmp and distinct, and no coefficient
+ * is 0. Exact modulo 2^64.
  */
 enum { LINEAR_MAX = 2 * MAX_ITERS };
 typedef struct Linear {
@@ -36,9 +36,10 @@ typedef struct Linear {
 
 /* ---- expr.c ---- */
 
-/* Orders expressions of a pool: < 0 if A is before B. What does not change in inner loops is first, so
- * that compilers hoist the sum of these terms, and an iterator is before other expressions of its
- * loop. The rest of the order is structure, never age: a text that is read again gives the same. */
+/* Orders expressions of a pool: < 0 if A is before B. What does not change in inner loops is first,
+ * so that compilers hoist the sum of these terms, and an iterator is before other expressions of
+ * its loop. The rest of the order is structure, never age: a text that is read again gives the
+ * same. */
 int expr_cmp(const Expr *a, const Expr *b);
 /* Makes the instruction, hash-consed, without folding. */
 Expr *ex_raw(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, int n);

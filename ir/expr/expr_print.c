@@ -77,8 +77,8 @@ static bool is_negative(const Expr *e)
 	return e->kind == EX_CONST && e->i < 0 && e->i != INT64_MIN;
 }
 
-/* Prints i64 sums and products as infix, with parentheses around a sum in a product, and around what
- * would else be read from the left: the product in a*(b*c). */
+/* Prints i64 sums and products as infix, with parentheses around a sum in a product, and around
+ * what would else be read from the left: the product in a*(b*c). */
 static void print_paren(ExprPrinter *pr, const Expr *e, bool sum, bool product)
 {
 	const bool paren = ((sum && ex_is_op(e, IN_add)) || (product && ex_is_op(e, IN_mul))) &&

@@ -441,7 +441,8 @@ DL_CVT_INT(u64, uint64_t)
 	DL_CVT_SAT(s, S, u32, uint32_t, int64_t, 0, 0x1p32, UINT32_MAX)                            \
 	DL_CVT_SAT(s, S, u64, uint64_t, uint64_t, 0, 0x1p64, UINT64_MAX)
 DL_CVT_FLOAT(f32, float)
-/* dl_cvt_f32_i64 where i32 has the result: vectors of CPUs before AVX-512 have only that instruction. */
+/* dl_cvt_f32_i64 where i32 has the result: vectors of CPUs before AVX-512 have only that
+ * instruction. */
 DL_FN int64_t dl_cvt_f32_i64_near(float x) { return (int32_t)x; }
 DL_FN float dl_within_f32(float x, int32_t lo, int32_t hi)
 {

@@ -63,8 +63,8 @@ Node *block_open(const Node *n);
 int loop_carried(const Node *close);
 /* The While of the loop that OPEN, a For, begins; null if it has none. */
 Node *loop_while_of(const Node *open);
-/* How many elements the loop between the brackets carries from iteration to iteration, and stacks in
- * one: if there are none, iterations do nothing. Null: a While may end the loop, so they do. */
+/* How many elements the loop between the brackets carries from iteration to iteration, and stacks
+ * in one: if there are none, iterations do nothing. Null: a While may end the loop, so they do. */
 Dim *loop_elements(Ctx *c, const Node *open, const Node *close);
 /* Whether the first iteration is the last one in result K of CLOSE, a stack. */
 bool stack_is_reversed(const Node *close, int k);

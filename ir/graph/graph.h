@@ -188,8 +188,8 @@ typedef struct GraphForms {
 
 /* How exactly the elements of a value are determined, beyond the rounding of their type. */
 typedef struct Accuracy {
-	/* they are computed from floats and rounded to multiples of STEP, less or more a constant: where
-	 * a float is near the middle, two right results differ by STEP; 0: they are not */
+	/* they are computed from floats and rounded to multiples of STEP, less or more a constant:
+	 * where a float is near the middle, two right results differ by STEP; 0: they are not */
 	double step;
 	/* they are differences of numbers of about this magnitude, so that two right results may
 	 * differ by some of its ulps, even if both are near 0; 0: they are not */
@@ -201,8 +201,8 @@ typedef struct Accuracy {
 	int64_t axis;
 } Accuracy;
 
-/* The accuracy of the result NAME, as in Accuracy. UNORDERED: the elements along AXIS may have another
- * order, that of the result BY, which has their values; or null. */
+/* The accuracy of the result NAME, as in Accuracy. UNORDERED: the elements along AXIS may have
+ * another order, that of the result BY, which has their values; or null. */
 typedef struct ResultAccuracy {
 	const char *name;
 	double step, unit;
@@ -306,7 +306,8 @@ void graph_dims(const Graph *g, Arena *a, DimList *out);
 /* Sets USED, which has sym_count entries, by Sym.id for the symbols that G mentions: in these dims,
  * in aliases, and in the dims that such symbols abbreviate. */
 void graph_syms(const Graph *g, bool *used);
-/* Whether S is a size that the application chooses: an input has it, and it may have several values. */
+/* Whether S is a size that the application chooses: an input has it, and it may have several
+ * values. */
 bool graph_takes_size(const Graph *g, const Sym *s);
 /* Whether N runs on the host: its results are there. */
 static inline bool node_on_host(const Node *n) { return n->nout && n->out[0] && n->out[0]->place == ON_HOST; }
@@ -355,8 +356,8 @@ Tensor *tensor_new(Arena *a, DType t, int rank, const int64_t *dims); /* zeroed 
 /* The same; the data of a large one are in a temporary file, so that they need not stay in memory.
  * The file disappears when the process ends. */
 Tensor *tensor_new_large(Arena *a, DType t, int rank, const int64_t *dims);
-/* The N tensors of PART, one after the other along dim D, in which they may differ. Each row of a part has
- * whole bytes. */
+/* The N tensors of PART, one after the other along dim D, in which they may differ. Each row of a
+ * part has whole bytes. */
 Tensor *tensor_concat(Arena *a, const Tensor *const *part, int n, int d);
 /* Whether the data of T is in a file, so that it need not stay in memory. */
 bool tensor_in_file(const Tensor *t);
@@ -400,8 +401,8 @@ Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file);
  * A value without a type is an error unless PASS is "import" or "parse", which leave types to
  * inference. */
 bool graph_verify(Graph *g, Diag *d, const char *pass);
-/* A buffer of N's kernel that stands for no operand or result of N, or whose type is not known to be the
- * value's; null: there is none. */
+/* A buffer of N's kernel that stands for no operand or result of N, or whose type is not known to
+ * be the value's; null: there is none. */
 const Buf *kernel_misfit(const Graph *g, const Node *n);
 
 #endif

@@ -766,7 +766,8 @@ static Kernel *kernel_of(const Node *n)
 	return a && a->kind == ATTR_KERNEL ? a->kernel : NULL;
 }
 
-/* Reads, in this order: symbols, inputs, facts, aliases, accuracies, the body, and the results that it defines. */
+/* Reads, in this order: symbols, inputs, facts, aliases, accuracies, the body, and the results that
+ * it defines. */
 static bool read_parts(GraphText *r, Graph *g, bool region)
 {
 	TextPosition inputs = here(r), results, facts, end;
@@ -854,7 +855,8 @@ static bool resolve_symbols(GraphText *r, Graph *g)
 	return true;
 }
 
-/* Kernels access the values that their graphs have. Bounds of symbols are known, which simplify sizes. */
+/* Kernels access the values that their graphs have. Bounds of symbols are known, which simplify
+ * sizes. */
 static bool check_kernels(GraphText *r)
 {
 	VEC_EACH_AT (at, &r->nodes) {

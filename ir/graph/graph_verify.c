@@ -238,8 +238,8 @@ static const Value *param_value(const Node *n, const Buf *b)
 	return b->kind == BUF_IN ? node_in(n, b->param) : node_out(n, b->param);
 }
 
-/* The size D of a buffer of X in a run whose tensors are contiguous: the caller's strides may give room to
- * the values of an alias, and to views of them. */
+/* The size D of a buffer of X in a run whose tensors are contiguous: the caller's strides may give
+ * room to the values of an alias, and to views of them. */
 static Dim *without_room(const Graph *g, const Value *x, Dim *d)
 {
 	Sym *s = dim_as_sym(d);
@@ -270,8 +270,8 @@ static bool same_size(const Graph *g, const Buf *b, const Value *x, const Type *
 	return same;
 }
 
-/* Whether B, which has another type than the elements T of its value, is a buffer of a BitCast K: it
- * only moves bits, which it loads and stores as integers of their size. */
+/* Whether B, which has another type than the elements T of its value, is a buffer of a BitCast K:
+ * it only moves bits, which it loads and stores as integers of their size. */
 static bool moves_bits(const Kernel *k, const Buf *b, DType t)
 {
 	const Stmt *s = k->stmts.n == 1 ? k->stmts.at[0] : NULL;

@@ -64,8 +64,8 @@ struct Buf {
 	const Layout *layout; /* the order in memory; indices in statements are logical */
 	/* the elements, row-major, of a small constant that is part of the kernel; or null */
 	const void *data;
-	/* a tile of a block on a GPU: where its elements lie, in registers or in shared memory (ir/loop/place.h);
-	 * null: a buffer in memory or of a thread */
+	/* a tile of a block on a GPU: where its elements lie, in registers or in shared memory
+	 * (ir/loop/place.h); null: a buffer in memory or of a thread */
 	const struct TileLayout *tile;
 	int param; /* BUF_IN, BUF_OUT: which operand or result of the kernel node */
 };
@@ -156,8 +156,8 @@ Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it);
 /* Whether K calls a routine; whether it does, or has buffers of strings. */
 bool kernel_calls_routine(const Kernel *k);
 bool kernel_has_strings(const Kernel *k);
-/* Expression number I of S, from 0 to S->nwidx + 2: indices of the write, two values, guard. The last
- * three may be null. */
+/* Expression number I of S, from 0 to S->nwidx + 2: indices of the write, two values, guard. The
+ * last three may be null. */
 Expr **stmt_expr(Stmt *s, int i);
 /* Loops over the nodes X, or the loads X, of the expressions of S, in this order: values, guard,
  * indices of the write. */
@@ -178,8 +178,8 @@ bool kernel_has_syms(const Kernel *k);
 Buf *kernel_param(const Kernel *k, BufKind kind, int param);
 /* The number of B's elements. */
 Dim *buf_numel(Ctx *c, const Buf *b);
-/* The bytes of B, where elements of less than a byte count as bytes; -1: more than MOST, or a dim is
- * not a constant. */
+/* The bytes of B, where elements of less than a byte count as bytes; -1: more than MOST, or a dim
+ * is not a constant. */
 int64_t buf_bytes(const Buf *b, int64_t most);
 /* The position of dim D of B among its physical axes, outermost first. */
 int buf_axis(const Buf *b, int d);

@@ -171,8 +171,8 @@ static bool fact_fails(Infer *in, Node *n, const Fact *f)
 	return false;
 }
 
-/* The dim that is 0 if the equality F holds: A - B, or x - y if F states that "x == y", as a number,
- * is 1. */
+/* The dim that is 0 if the equality F holds: A - B, or x - y if F states that "x == y", as a
+ * number, is 1. */
 static Dim *zero_of(Ctx *c, const Fact *f)
 {
 	Dim *condition = dim_equals(f->b, 1) ? dim_as_eq(c, f->a) : NULL;

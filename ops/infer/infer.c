@@ -2,9 +2,9 @@
 /*
  * Inference: computes types in one forward walk over a graph, and replaces composite nodes.
  *
- * A relation of two dims that cannot be proved becomes a fact of the graph, which run time checks before a
- * node that relies on it. A node whose operand has no type is skipped silently: the fault was
- * already reported.
+ * A relation of two dims that cannot be proved becomes a fact of the graph, which run time checks
+ * before a node that relies on it. A node whose operand has no type is skipped silently: the fault
+ * was already reported.
  */
 #include "ops/infer/control.h"
 
@@ -472,8 +472,8 @@ static bool expand_composite(Infer *in, Node *n, const Op *op, Value **out)
 	return true;
 }
 
-/* Strings are for the operators of ir/graph/ops.def that have the flag, and for elementwise ones that
- * say so. */
+/* Strings are for the operators of ir/graph/ops.def that have the flag, and for elementwise ones
+ * that say so. */
 static bool check_strings(Infer *in, Node *n)
 {
 	const bool may = op_row[n->op].flags & (OPF_INTERNAL | OPF_STRINGS) ||

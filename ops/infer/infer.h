@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inference's own state, shared by ops/infer/infer.c, contents.c, expand.c, lower.c and elementwise.c. */
+/* Inference's own state, shared by ops/infer/infer.c, contents.c, expand.c, lower.c and
+ * elementwise.c. */
 #ifndef OPS_INFER_INFER_H
 #define OPS_INFER_INFER_H
 
@@ -36,10 +37,12 @@ struct Infer {
 	bool brackets; /* whether the graph has control flow */
 	/* a fact has tightened the bound of a symbol since the types were last simplified */
 	bool bounded;
-	/* in loops: the number of the iteration, of all iterations of the loops around; else null */
+	/* in loops: the number of the iteration, of all iterations of the loops around; else
+	 * null */
 	Dim *iteration;
 	int64_t called; /* bytes of definitions that were read for nodes (ops/infer/call.c) */
-	/* why a result of an If has no type: its sides give different ranks; the node that it is of */
+	/* why a result of an If has no type: its sides give different ranks; the node that it is
+	 * of */
 	const char *unmerged;
 	DiagLoc unmerged_at;
 	int copied;    /* nodes that are in both sides of an If for that reason */

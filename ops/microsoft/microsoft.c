@@ -137,7 +137,8 @@ static bool last_dim_fits(Infer *in, Node *n, int k)
 }
 
 /* The sum of input, skip and bias, normalised over the last axis. The skip may lack the batch. The
- * moments are f32 for every operand; where no mean is subtracted, it is 0, as ONNX Runtime has it. */
+ * moments are f32 for every operand; where no mean is subtracted, it is 0, as ONNX Runtime has
+ * it. */
 static bool expand_skip_norm(Infer *in, Node *n, Value **out)
 {
 	static const int64_t last = -1;

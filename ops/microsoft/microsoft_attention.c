@@ -164,8 +164,8 @@ static Value *visible_by_length(Infer *in, Node *n, Value *v, const Visible *s)
 }
 
 /* Whether a key is visible by operand K, which has a number above 0 where it is: [batch, keys], of
- * Attention perhaps [batch, 1], which changes no probability; [batch, queries, keys]; or of Attention
- * for each two positions, [batch, 1, most, most]. Null after a diagnostic. */
+ * Attention perhaps [batch, 1], which changes no probability; [batch, queries, keys]; or of
+ * Attention for each two positions, [batch, 1, most, most]. Null after a diagnostic. */
 static Value *visible_by_key(Infer *in, Node *n, int k, const Visible *s)
 {
 	static const int64_t front[] = {1, 2};
@@ -197,8 +197,8 @@ static Value *visible_by_key(Infer *in, Node *n, int k, const Visible *s)
 	return EXPAND(in, n, Expand, EXPAND(in, n, Or, v, one), expand_sizes(in, n, &s->keys, 1));
 }
 
-/* Sets *OUT to mask operand K, as a mask to be added to scores, or to null if it is omitted or hides
- * nothing. */
+/* Sets *OUT to mask operand K, as a mask to be added to scores, or to null if it is omitted or
+ * hides nothing. */
 static bool key_mask(Infer *in, Node *n, int k, const Visible *s, Value **out)
 {
 	const bool of_attention = n->op == OP_microsoft_Attention;
@@ -388,8 +388,8 @@ static Value *finite_scores(Infer *in, Node *n, const Heads *h, Value *scores)
 		       : scores;
 }
 
-/* The attribute unidirectional: a query sees the keys up to its position. ONNX Runtime lets the last
- * one see all of them, which differs where there are not as many new keys as queries. */
+/* The attribute unidirectional: a query sees the keys up to its position. ONNX Runtime lets the
+ * last one see all of them, which differs where there are not as many new keys as queries. */
 static void multi_head_causal(Infer *in, Node *n, Heads *h, const Visible *s)
 {
 	const int64_t axis = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operators of ai.onnx.ml on maps: ZipMap, which makes one map for each row of scores,
- * DictVectorizer and CastMap. A map is a tensor of keys and a tensor of values (ops/infer/parts.h), so
- * all are composites.
+ * DictVectorizer and CastMap. A map is a tensor of keys and a tensor of values (ops/infer/parts.h),
+ * so all are composites.
  */
 #include "ops/ml/ml.h"
 #include "ops/infer/parts.h"

@@ -441,8 +441,8 @@ static const char *einsum_parse(Arena *a, Node *n, EinsumProduct *p)
 	return NULL;
 }
 
-/* Whether dim D of operand O has the label of an earlier dim of that operand, whose diagonal is then
- * taken, as *FIRST. */
+/* Whether dim D of operand O has the label of an earlier dim of that operand, whose diagonal is
+ * then taken, as *FIRST. */
 static bool repeats_label(const EinsumProduct *p, int o, int d, int *first)
 {
 	for (*first = 0; *first < d; ++*first)

@@ -541,8 +541,8 @@ static bool loop_trip(Infer *in, Node *n, int own, bool always, BodyLoop *l)
 	return true;
 }
 
-/* Whether a body replaces the loop for each iteration: there is only one, or a sequence is carried, a
- * loop over which gives sizes that are known only in the run. */
+/* Whether a body replaces the loop for each iteration: there is only one, or a sequence is carried,
+ * a loop over which gives sizes that are known only in the run. */
 static bool unrolls(const BodyLoop *l)
 {
 	int64_t trip;

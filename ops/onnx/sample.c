@@ -109,8 +109,8 @@ static void crop_region(Kernel *k, const Sampling *s, const Axis *a, Expr **star
 	*width = ex_cvt(p, CT_F64, ex_op2(p, IN_sub, to, from));
 }
 
-/* A coordinate in floats. With scales, the offset of half_pixel_symmetric is rounded to f32, and the
- * sum with it only once, as in ONNX Runtime. */
+/* A coordinate in floats. With scales, the offset of half_pixel_symmetric is rounded to f32, and
+ * the sum with it only once, as in ONNX Runtime. */
 static Expr *float_coord(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 {
 	ExprPool *p = k->pool;

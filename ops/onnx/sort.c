@@ -17,8 +17,8 @@
 
 enum {
 	MOST_BITS = 31, /* at most 2^31 elements are sorted */
-	/* Unique: the largest table of integers, in entries for each element. It then takes 4.8 ms for
-	 * 100,000 elements, and sorting them 11. */
+	/* Unique: the largest table of integers, in entries for each element. It then takes 4.8 ms
+	 * for 100,000 elements, and sorting them 11. */
 	TABLE_ENTRIES = 4,
 };
 
@@ -441,7 +441,8 @@ typedef struct Groups {
 	Value *size;   /* for each group: how many rows it has */
 } Groups;
 
-/* The groups of rows that sorting has brought together: SORTED has the rows, INDEX where they were. */
+/* The groups of rows that sorting has brought together: SORTED has the rows, INDEX where they
+ * were. */
 static Groups groups_of_sorted(Infer *in, Node *n, Value *sorted, Value *index)
 {
 	const int64_t none = 0, next = 1;
@@ -475,8 +476,8 @@ static Value *scatter_into(Infer *in, Node *n, Value *into, Value *at, Value *so
 	return expand_finish(in, s);
 }
 
-/* The groups of the integers X, a vector, all of which are from LEAST to LEAST + SIZE - 1: a table has an entry for each of
- * these numbers. */
+/* The groups of the integers X, a vector, all of which are from LEAST to LEAST + SIZE - 1: a table
+ * has an entry for each of these numbers. */
 static Groups groups_in_table(Infer *in, Node *n, Value *x, Value *least, Dim *size)
 {
 	Dim *count = x->type->dims[0];
@@ -501,7 +502,8 @@ static Groups groups_in_table(Infer *in, Node *n, Value *x, Value *least, Dim *s
 }
 
 /*
- * The numbers from the least of the integers X, a vector, to the largest one, if a table of them costs less than sorting X, else
+ * The numbers from the least of the integers X, a vector, to the largest one, if a table of them
+ * costs less than sorting X, else
  * 0. Found at run time. A difference that i64 cannot hold is seen in f64.
  */
 static Dim *table_size(Infer *in, Node *n, Value *x, Value *least)
@@ -550,7 +552,8 @@ static bool sorted_groups(Infer *in, Node *n, Value *rows, Groups *g)
 	return true;
 }
 
-/* The groups of the integers X, a vector: by a table of no entries, and by sorting all, or by a table, and by sorting none. */
+/* The groups of the integers X, a vector: by a table of no entries, and by sorting all, or by a
+ * table, and by sorting none. */
 static bool integer_groups(Infer *in, Node *n, Value *x, Groups *g)
 {
 	Ctx *c = in->ctx;

@@ -102,8 +102,8 @@ static void while_any(LoopBuild *l, Value *may)
 	loop_while(l, expand_reduce(l->in, l->n, OP_ReduceMax, v, 0, false));
 }
 
-/* Whether V holds for some box of which SOME holds, both [batch, class, 1, box]: [batch, class, 1, 1].
- * A maximum from the lowest number on ends with the last such box (passes/kernel/bounds.c). */
+/* Whether V holds for some box of which SOME holds, both [batch, class, 1, box]: [batch, class, 1,
+ * 1]. A maximum from the lowest number on ends with the last such box (passes/kernel/bounds.c). */
 static Value *any_of(Infer *in, Node *n, Value *v, Value *some)
 {
 	v = EXPAND(in, n, Where, some, expand_cast(in, n, v, DT_I32),

@@ -51,9 +51,9 @@ bool canon_splat(const Value *v, double *out);
 
 bool fold_node(Canon *c, Node *n); /* constants, and values whose elements are dims */
 
-/* The elements of V, of any size, which is computed from constants: a Const, or f32 made of f32. Null if it is
- * not, or is computed from narrower numbers, as by DequantizeLinear, or by more than DEPTH
- * nodes after one another. What they are computed in is in A. */
+/* The elements of V, of any size, which is computed from constants: a Const, or f32 made of f32.
+ * Null if it is not, or is computed from narrower numbers, as by DequantizeLinear, or by more than
+ * DEPTH nodes after one another. What they are computed in is in A. */
 const Tensor *fold_floats(Module *m, const Value *v, int depth, Arena *a);
 
 /* ---- simplify.c ---- */

@@ -76,8 +76,8 @@ static bool little_work(const Kernel *k)
 	return true;
 }
 
-/* Runs K with the operands IN, and the results OUT. False if K mentions a symbol, which has no value
- * yet. */
+/* Runs K with the operands IN, and the results OUT. False if K mentions a symbol, which has no
+ * value yet. */
 static bool run(Ctx *ctx, Kernel *k, const Tensor *const *in, Tensor **out, Arena *tmp)
 {
 	EvalBuf *bufs = NEW_ARRAY(tmp, k->bufs.n + 1, EvalBuf);

@@ -36,7 +36,8 @@ typedef struct QuantChoice {
 	uint8_t zero;          /* the zero point of x */
 	const Tensor *weights; /* i8, with w's dims */
 	const Tensor *scales;  /* f32, one for each channel */
-	/* f32: the factors of x, which broadcast to x; the weights get the reciprocals; null: none */
+	/* f32: the factors of x, which broadcast to x; the weights get the reciprocals; null:
+	 * none */
 	const Tensor *smooth;
 } QuantChoice;
 

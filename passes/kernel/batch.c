@@ -6,8 +6,8 @@
  * several requests in one run. Nothing in the compiler depends on it.
  *
  * It looks at the statements of single operators, where indices are as the operators define them.
- * Later passes change the kernels, but not the values that the model computes, so a text that begins
- * after them states which sizes are batches.
+ * Later passes change the kernels, but not the values that the model computes, so a text that
+ * begins after them states which sizes are batches.
  */
 #include "passes/forms/apart.h"
 

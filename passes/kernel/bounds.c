@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bounds: on CPUs, leaves out the terms of a reduction from a number on that is known when it begins.
- * They are the identity of its monoid:
+ * bounds: on CPUs, leaves out the terms of a reduction from a number on that is known when it
+ * begins. They are the identity of its monoid:
  *
  *     max over r < 100 of r < count[] ? x[r] : lowest
  *     max over r < 100 of x[r] where r < count[]

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * halves (--activations-as=f16, bf16): on GPUs, the f32 values that one kernel stores for others
- * become f16 or bf16. Each kernel still computes in f32: a load widens and a store rounds. So norms,
- * softmax, losses and reductions are of f32, and a product of two halves, with sums in f32, is what
- * the matrix instructions compute:
+ * become f16 or bf16. Each kernel still computes in f32: a load widens and a store rounds. So
+ * norms, softmax, losses and reductions are of f32, and a product of two halves, with sums in f32,
+ * is what the matrix instructions compute:
  *
  *     y[m,n] = sum f32(f16 x[m,k]) * f32(f16 w[k,n])
  *
- * A product whose factors are not both stored as halves gets them rounded as it reads them, unless one is
- * a constant of f32, which --weights-as makes narrow. The image of a convolution that is an input of
- * the model is first copied to halves, because the taps read each of its elements several times.
+ * A product whose factors are not both stored as halves gets them rounded as it reads them, unless
+ * one is a constant of f32, which --weights-as makes narrow. The image of a convolution that is an
+ * input of the model is first copied to halves, because the taps read each of its elements several
+ * times.
  *
  * Inputs and results of the model keep their types. These values stay f32, too:
  *
@@ -39,8 +40,9 @@
 #include <string.h>
 
 enum {
-	/* A reduction of at least this many terms has so few results, and a value that is broadcast to
-	 * at least this many points so few elements, that its type is a few percent of the traffic. */
+	/* A reduction of at least this many terms has so few results, and a value that is broadcast
+	 * to at least this many points so few elements, that its type is a few percent of the
+	 * traffic. */
 	MANY = 32,
 	LARGEST_F16 = 65504,
 	ADDED = 2 /* operands that a product gets at most */
@@ -84,8 +86,8 @@ static bool compares_with_limit(const Expr *e)
 	return false;
 }
 
-/* Functions whose result jumps or oscillates, so that the relative error of a half in the argument is
- * not one of that magnitude in the result. */
+/* Functions whose result jumps or oscillates, so that the relative error of a half in the argument
+ * is not one of that magnitude in the result. */
 static bool is_exacting(const Expr *e)
 {
 	static const Inst insts[] = {FN_sin,   FN_cos,  FN_tan, IN_floor, IN_ceil,
@@ -216,8 +218,8 @@ static int64_t points_without(Iter *const *it, int n, Expr *e)
 	return points < MANY ? points : MANY;
 }
 
-/* *BROADCASTS: a statement of K reads an element of B at many points, and is not a product. *FACTORS
- * is cleared if a load is not a factor of a product. */
+/* *BROADCASTS: a statement of K reads an element of B at many points, and is not a product.
+ * *FACTORS is cleared if a load is not a factor of a product. */
 static void see_reads(Kernel *k, const Buf *b, bool *broadcasts, bool *factors)
 {
 	VEC_EACH (s, &k->stmts) {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * merge: on GPUs, products that share a factor, and whose other factors are constants, become one product,
- * such as the queries, keys and values of an attention, or the branches of a convolutional network:
+ * merge: on GPUs, products that share a factor, and whose other factors are constants, become one
+ * product, such as the queries, keys and values of an attention, or the branches of a convolutional
+ * network:
  *
  *     q[m,n] = sum x[m,k] * wq[k,n] + bq[n]  for n < 768      y[m,n] = sum x[m,k] * w[k,n] + b[n]  for n < 2304
  *     v[m,n] = sum x[m,k] * wv[k,n] + bv[n]  for n < 768
  *
- * with the constants concatenated. Readers of v read y[m,n+768] instead, so nothing is copied. One launch takes the
- * place of several, its blocks fill the device better, and x is read once.
+ * with the constants concatenated. Readers of v read y[m,n+768] instead, so nothing is copied. One
+ * launch takes the place of several, its blocks fill the device better, and x is read once.
  *
- * The kernels have the same statements, apart from constants and from the extent of the iterator that only
- * constants and results have: it is called wide. Results of the graph, and results that are read as other shapes than
- * one in which the wide dim is split, keep their own products. Each part is a multiple of ALIGNED
- * elements, so that its readers' vectors stay aligned.
+ * The kernels have the same statements, apart from constants and from the extent of the iterator
+ * that only constants and results have: it is called wide. Results of the graph, and results that
+ * are read as other shapes than one in which the wide dim is split, keep their own products. Each
+ * part is a multiple of ALIGNED elements, so that its readers' vectors stay aligned.
  *
  * It runs after `fuse`, when the maps that follow a product are part of its kernel.
  */
@@ -42,7 +43,8 @@ typedef struct WideProduct {
 
 /* ---- The wide dim ---- */
 
-/* Sets the wide dim of the buffer that statement S writes, along IT. False if there is another form. */
+/* Sets the wide dim of the buffer that statement S writes, along IT. False if there is another
+ * form. */
 static bool widen_result(WideProduct *w, const Stmt *s, const Iter *it)
 {
 	Buf *b = s->out[0];
@@ -239,8 +241,8 @@ static bool same_stmt(ProductMatch *m, int at)
 	       same_buffers(m, x->out[0], y->out[0], m->a->dim[x->out[0]->id]);
 }
 
-/* If A and B compute the same, so that they can be one, B's buffers by Buf.id of A's; else null. Sets the wide dims of
- * A's constants. */
+/* If A and B compute the same, so that they can be one, B's buffers by Buf.id of A's; else null.
+ * Sets the wide dims of A's constants. */
 static Buf **matches(Arena *tmp, WideProduct *a, const WideProduct *b)
 {
 	Kernel *k = a->k;
@@ -260,8 +262,8 @@ static Buf **matches(Arena *tmp, WideProduct *a, const WideProduct *b)
 
 /* ---- Readers ---- */
 
-/* If V is a View of a result whose dim D is wide, in which only that dim is split, the number of elements of an index of
- * dim D of V; else 0. */
+/* If V is a View of a result whose dim D is wide, in which only that dim is split, the number of
+ * elements of an index of dim D of V; else 0. */
 static int64_t view_unit(const Value *v, const Type *of, int d, int64_t size)
 {
 	int64_t unit = 1, n;
@@ -288,8 +290,8 @@ static bool reads_plainly(Module *m, const Node *n, int slot)
 	       kernel_param(k, BUF_IN, slot);
 }
 
-/* Whether the readers of W's result may read a part of a wider one, where the offset and the size of that are
- * multiples of *UNIT. */
+/* Whether the readers of W's result may read a part of a wider one, where the offset and the size
+ * of that are multiples of *UNIT. */
 static bool readers_take_part(Module *m, const WideProduct *w, int64_t *unit)
 {
 	const Value *v = w->n->out[0];
@@ -356,7 +358,8 @@ static Value *whole_view(Module *m, Value *whole, const Value *view, int d, int6
 	return n->out[0];
 }
 
-/* Redirects readers of W's result to WHOLE, of SIZE elements along the wide dim, from element BY on. */
+/* Redirects readers of W's result to WHOLE, of SIZE elements along the wide dim, from element BY
+ * on. */
 static void read_whole(Module *m, const WideProduct *w, Value *whole, int64_t by, int64_t size)
 {
 	Value *v = w->n->out[0];
@@ -378,8 +381,9 @@ static void read_whole(Module *m, const WideProduct *w, Value *whole, int64_t by
 
 /* ---- The merged kernel ---- */
 
-/* The constants that are operand SLOT of the kernels W[0..n), concatenated along dim D. Each part of a row is
- * a multiple of ALIGNED = 8 elements, so whole bytes of elements of any number of bits. */
+/* The constants that are operand SLOT of the kernels W[0..n), concatenated along dim D. Each part
+ * of a row is a multiple of ALIGNED = 8 elements, so whole bytes of elements of any number of
+ * bits. */
 static Value *concatenated(Module *m, const WideProduct *w, const int *slot, int n, int d,
 			   Node *before)
 {
@@ -394,7 +398,8 @@ static Value *concatenated(Module *m, const WideProduct *w, const int *slot, int
 	return v;
 }
 
-/* Replaces the products W[0..n), where BUF[i][j] of product i is what buffer j of the first is, by one of SIZE. */
+/* Replaces the products W[0..n), where BUF[i][j] of product i is what buffer j of the first is, by
+ * one of SIZE. */
 static void merge(Module *m, WideProduct *w, Buf ***buf, int n, int64_t size)
 {
 	Node *at = w[0].n, *made;

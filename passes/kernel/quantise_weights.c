@@ -371,8 +371,8 @@ static const char *why_not_wide(const Module *m, const Value *v, DType to, int64
 		       : NULL;
 }
 
-/* Whether M's GPUs multiply halves, so that a product whose constant factor stays f32 would be one of
- * f32 (passes/kernel/halves.c). */
+/* Whether M's GPUs multiply halves, so that a product whose constant factor stays f32 would be one
+ * of f32 (passes/kernel/halves.c). */
 static bool multiplies_halves(const Module *m)
 {
 	return module_on_gpu(m) && m->opt.half_activations == m->opt.weight_type;
@@ -450,8 +450,8 @@ static const char *why_not(WeightsPass *p, const WeightsJob *j)
 		       : NULL;
 }
 
-/* The value that replaces V, weights of N, which is quantised along AXIS, and is made before BEFORE; null if V is
- * not replaced. */
+/* The value that replaces V, weights of N, which is quantised along AXIS, and is made before
+ * BEFORE; null if V is not replaced. */
 static Value *replacement(WeightsPass *p, Node *n, Node *before, Value *v, int axis)
 {
 	WeightsJob j;
@@ -543,7 +543,8 @@ static const char *why_not_scaled(const Module *m, const Contraction *c, const E
 						   dtype_info[m->opt.weight_type].name));
 }
 
-/* The reason why V, which load E of a factor of C in N reads, stays; null: it may be replaced along AXIS. */
+/* The reason why V, which load E of a factor of C in N reads, stays; null: it may be replaced along
+ * AXIS. */
 static const char *why_kept(WeightsPass *p, Node *n, const Contraction *c, const Expr *e,
 			    const Value *v, int axis)
 {
@@ -568,8 +569,8 @@ static const char *why_kept(WeightsPass *p, Node *n, const Contraction *c, const
 	return n->nin + ADDED > MAX_PARAMS ? "its kernel has too many operands" : NULL;
 }
 
-/* Replaces factor SIDE of N's product *C, if it is a constant. FIRST: the product is the only one of
- * N that can be changed. False if it is not a constant. */
+/* Replaces factor SIDE of N's product *C, if it is a constant. FIRST: the product is the only one
+ * of N that can be changed. False if it is not a constant. */
 static bool quantise_factor(WeightsPass *p, Node *n, const Contraction *c, int side, bool first)
 {
 	Kernel *k = node_kernel(n);
@@ -660,8 +661,8 @@ static int only_axis(const Node *n, const Value *v)
 	return axes.terms == axes.channels ? -1 : axes.terms;
 }
 
-/* The node before which numbers for N's weights are: outside of loops, which would widen them in each
- * iteration. */
+/* The node before which numbers for N's weights are: outside of loops, which would widen them in
+ * each iteration. */
 static Node *before_loops(const Blocks *b, Node *n)
 {
 	for (int i = b->of[n->id]; i; i = b->at.at[i].outer)
@@ -670,8 +671,8 @@ static Node *before_loops(const Blocks *b, Node *n)
 	return n;
 }
 
-/* Whether *V is computed from constants. If it is of floats made of floats, computes it as a constant
- * before BEFORE, once for all of its readers. DONE is for quantise_is_weights. */
+/* Whether *V is computed from constants. If it is of floats made of floats, computes it as a
+ * constant before BEFORE, once for all of its readers. DONE is for quantise_is_weights. */
 static bool weights_of(WeightsPass *p, Value **v, Node *before, char *done)
 {
 	ARENA_LOCAL(tmp);

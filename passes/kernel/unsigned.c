@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unsigned: on CPUs, a tensor of quantised i8 that a product reads as u8, plus 128, is stored as u8.
- * CPUs multiply u8 by i8, and A can then be read where it lies:
+ * unsigned: on CPUs, a tensor of quantised i8 that a product reads as u8, plus 128, is stored as
+ * u8. CPUs multiply u8 by i8, and A can then be read where it lies:
  *
  *     q[i] = min(max(i32(x), -128), 127)           q[i] = min(max(i32(x), -128), 127) + 128
  *     acc[m,n] = sum round.u8(q[m,k] + 128) * w    acc[m,n] = sum q[m,k] * w

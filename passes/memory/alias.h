@@ -17,8 +17,8 @@ Buf *alias_copied(const Stmt *s, const Expr *e, int dim, const Dim *past);
 /* Makes the values that loops carry updates in place where an iteration replaces some elements. */
 void alias_carried(Module *m);
 /* The node that computes NEXT, the next value of CARRIED, does not read CARRIED but to copy it to
- * NEXT, at the same indices, and no node reads CARRIED later. So both may have one memory. ORDER: by
- * Node.id, its position in program order. */
+ * NEXT, at the same indices, and no node reads CARRIED later. So both may have one memory. ORDER:
+ * by Node.id, its position in program order. */
 bool alias_in_place(const Value *carried, Value *next, const int *order);
 
 /* ---- alias_split.c ---- */

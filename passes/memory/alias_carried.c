@@ -84,8 +84,8 @@ bool alias_in_place(const Value *carried, Value *next, const int *order)
 	return copied;
 }
 
-/* The statement of X that copies the carried value, perhaps without some rows, before all others that
- * write the next value; these are updates. Null: there is no such statement. */
+/* The statement of X that copies the carried value, perhaps without some rows, before all others
+ * that write the next value; these are updates. Null: there is no such statement. */
 static Stmt *copy_of(const InPlace *x, AliasSplit *split, bool *splits)
 {
 	Stmt *copy = NULL;

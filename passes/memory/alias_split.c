@@ -123,8 +123,8 @@ bool alias_split_find(Kernel *k, Stmt *s, AliasSplit *out)
 	       (!out->rest || old->load.buf->dims[out->dim] == out->past);
 }
 
-/* Inserts, as statement number PLACE, a copy of S under the guard WHEN whose extent differs in dim D,
- * and which starts at FROM in that dim of the output. */
+/* Inserts, as statement number PLACE, a copy of S under the guard WHEN whose extent differs in dim
+ * D, and which starts at FROM in that dim of the output. */
 static Stmt *part(Kernel *k, const Stmt *s, int d, Dim *extent, Expr *from, Expr *value, Expr *when,
 		  int place)
 {

@@ -148,8 +148,8 @@ static void lifetimes(MemPlanner *p)
 			}
 }
 
-/* A block of the second region for BYTES: an unused one whose values have about that size, or else a
- * new one. Values that share a block take the memory of the largest, so that more than this ratio
+/* A block of the second region for BYTES: an unused one whose values have about that size, or else
+ * a new one. Values that share a block take the memory of the largest, so that more than this ratio
  * of sizes would cost more than a block of its own. */
 static Place place_region(MemPlanner *p, Dim *bytes, bool host)
 {
@@ -255,8 +255,9 @@ static bool try_in_place(MemPlanner *p, Node *n, Value *out)
 
 /* ---- What kernels write ---- */
 
-/* The value at A, which an operation reads, has no memory in common with that at B, which it writes. Slots
- * that are used at the same time are disjoint, as are the caller's tensors unless they may be shared. */
+/* The value at A, which an operation reads, has no memory in common with that at B, which it
+ * writes. Slots that are used at the same time are disjoint, as are the caller's tensors unless
+ * they may be shared. */
 static bool places_apart(const Graph *g, const Place *a, const Place *b)
 {
 	const bool known = (a->kind == PLACE_SLOT || a->kind == PLACE_INPUT) &&

@@ -356,8 +356,9 @@ static NamedLocal stored_cell(Wide *w, IndexForm how, const Local *l)
 	return x;
 }
 
-/* Whether every pair of PAIRS (times of A and B) that lies in one lifetime of L is in SAME. Frees PAIRS and SAME.
- * UNPROVED if SAME is null. A pair that is not in SAME is WRONG only if both maps are EXACT. */
+/* Whether every pair of PAIRS (times of A and B) that lies in one lifetime of L is in SAME. Frees
+ * PAIRS and SAME. UNPROVED if SAME is null. A pair that is not in SAME is WRONG only if both maps
+ * are EXACT. */
 static PolyVerdict among(const Wide *a, const Wide *b, const Local *l, isl_map *pairs,
 			 isl_map *same, bool exact)
 {
@@ -461,8 +462,8 @@ static bool is_read(Poly *p, const Dep *d, const Exec *a, const Exec *b, const R
 	return true;
 }
 
-/* B, whose value is known to be its statement's, reads TEMP. A node need not read it where a condition
- * skips the subexpression that reads it. */
+/* B, whose value is known to be its statement's, reads TEMP. A node need not read it where a
+ * condition skips the subexpression that reads it. */
 static bool reads_temp(const Poly *p, const Exec *b, const Buf *temp)
 {
 	for (int i = 0; i < b->reads.n; i++)
@@ -526,7 +527,8 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 
 /* ---- What scratch holds ---- */
 
-/* A local whose elements threads hold, and its scratch: BYTES from AT on; BYTES is 0 if it has none. */
+/* A local whose elements threads hold, and its scratch: BYTES from AT on; BYTES is 0 if it has
+ * none. */
 typedef struct HeldLocal {
 	const LNode *node;
 	int64_t at, bytes;

@@ -2,7 +2,8 @@
 /*
  * The check of the memory of locals: elements that are accessed exist, their type holds what the
  * statement computes, the state of a reduction is one element from its first value to its last
- * reader, and locals in scratch lie inside of it, apart from others that hold values at the same time.
+ * reader, and locals in scratch lie inside of it, apart from others that hold values at the same
+ * time.
  */
 #include "passes/poly/poly_impl.h"
 
@@ -151,7 +152,8 @@ static void check_type(Poly *p, const Exec *e)
 
 /* ---- States ---- */
 
-/* The map [first NBAND coordinates of the point] -> [element AT of B] of E; null if it is not affine. */
+/* The map [first NBAND coordinates of the point] -> [element AT of B] of E; null if it is not
+ * affine. */
 static isl_map *state_of(Poly *p, const Exec *e, Expr *at, int nband)
 {
 	const SetDims sc = axes_of(p, e);
@@ -169,8 +171,8 @@ static isl_map *state_of(Poly *p, const Exec *e, Expr *at, int nband)
 	return isl_map_apply_range(isl_map_reverse(point), cell);
 }
 
-/* The elements at which nodes store the first value of component C of S's state to local B; null: they
- * are not known. */
+/* The elements at which nodes store the first value of component C of S's state to local B; null:
+ * they are not known. */
 static isl_map *states(Poly *p, const Stmt *s, int c, const Buf *b, bool *any)
 {
 	const int nband = p->coords[s->id].nband;
@@ -195,7 +197,8 @@ static isl_map *states(Poly *p, const Stmt *s, int c, const Buf *b, bool *any)
 	return all;
 }
 
-/* Where E accesses component C of its point's state, AT in local B, a node has stored its first value. */
+/* Where E accesses component C of its point's state, AT in local B, a node has stored its first
+ * value. */
 static void check_state(Poly *p, const Exec *e, int c, const Buf *b, Expr *at)
 {
 	const Stmt *s = p->k->stmts.at[e->stmt];
@@ -331,8 +334,8 @@ static bool loads_only(const Expr *e, const Buf *b, const Expr *idx)
 	return true;
 }
 
-/* Where both X and Y hold values, each node that accesses them computes an element of Y from that of X
- * at the same place, once. */
+/* Where both X and Y hold values, each node that accesses them computes an element of Y from that
+ * of X at the same place, once. */
 static bool in_place(const ScratchWalk *w, const Placed *x, const Placed *y)
 {
 	const Buf *a = x->node->local.buf, *b = y->node->local.buf;
@@ -413,8 +416,8 @@ static void check_scratch(Poly *p, const Stage *st)
 	}
 }
 
-/* M, which stores to component C of a state that E adds terms to, begins a partial state, or adds one to
- * the whole. */
+/* M, which stores to component C of a state that E adds terms to, begins a partial state, or adds
+ * one to the whole. */
 static bool is_partial(Poly *p, const Exec *m, const Exec *e, int c)
 {
 	const Stmt *s = p->k->stmts.at[e->stmt];
@@ -429,8 +432,8 @@ static bool is_partial(Poly *p, const Exec *m, const Exec *e, int c)
 					    m->val[0]->ct);
 }
 
-/* A store that carries out no statement does not change the values of statements. Partial states that it
- * begins and adds are compared in no other respect. */
+/* A store that carries out no statement does not change the values of statements. Partial states
+ * that it begins and adds are compared in no other respect. */
 static void check_move(Poly *p, const Exec *m)
 {
 	for (int c = 0; c < 2 && m->buf[c]; c++)

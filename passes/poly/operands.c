@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The check of a tile's terms on a CPU: the tile multiplies the elements that its statement multiplies,
- * in as many steps, rows and columns as its loops have. What is not compared is not proved in a tree of
- * a text: copies of operands (packed blocks, runs of a convolution) and quantised panels.
+ * The check of a tile's terms on a CPU: the tile multiplies the elements that its statement
+ * multiplies, in as many steps, rows and columns as its loops have. What is not compared is not
+ * proved in a tree of a text: copies of operands (packed blocks, runs of a convolution) and
+ * quantised panels.
  */
 #include "passes/poly/poly_impl.h"
 
@@ -67,8 +68,8 @@ static Answer same_product(const TermMatch *t, const Expr *product)
 	return is == SAME ? is : either(is, same_factors(t, arg[1], arg[0]));
 }
 
-/* As the terms may be added in any order, it suffices that one order of digits makes all elements those
- * of S. FIRST: digits that are chosen, in OF. UNKNOWN if one order is. */
+/* As the terms may be added in any order, it suffices that one order of digits makes all elements
+ * those of S. FIRST: digits that are chosen, in OF. UNKNOWN if one order is. */
 static Answer same_in_order(TermMatch *t, const Expr *product, Iter **of, int first, int n)
 {
 	ExprPool *p = t->m->p->pool;

@@ -193,8 +193,8 @@ static void check_whole(Poly *p, const WholePart *w)
 			return;
 		}
 		weak = weak || x->weak || x->odd != (padded ? 0 : odd);
-		/* a guard may depend on a rest, which is not a free number at a point, so that what is
-		 * left may be empty after all */
+		/* a guard may depend on a rest, which is not a free number at a point, so that what
+		 * is left may be empty after all */
 		rests = rests || (w->s->guard && poly_has_rests(p, x));
 		e[n++] = x;
 		done = isl_set_union(done, isl_map_range(isl_map_copy(x->map)));

@@ -19,8 +19,9 @@
  *   - accesses to locals are inside of them, their types hold the values, and those in scratch do not
  *     overlap (passes/poly/memory.c).
  *
- * Not checked: the contents of copies of operands (packing, tiles in shared memory), and how threads
- * divide the points of a loop. A schedule of a text (Schedule.stated) that has these is not proved.
+ * Not checked: the contents of copies of operands (packing, tiles in shared memory), and how
+ * threads divide the points of a loop. A schedule of a text (Schedule.stated) that has these is not
+ * proved.
  */
 #ifndef PASSES_POLY_POLY_H
 #define PASSES_POLY_POLY_H

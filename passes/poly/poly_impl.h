@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types and functions shared by the files of passes/poly/; no other file includes this header, or isl. */
+/* Types and functions shared by the files of passes/poly/; no other file includes this header, or
+ * isl. */
 #ifndef PASSES_POLY_POLY_IMPL_H
 #define PASSES_POLY_POLY_IMPL_H
 
@@ -99,9 +100,10 @@ typedef struct LocalValue {
 } LocalValue;
 
 /*
- * The elements of the operands that a tile multiplies for term D, over an iterator of that name; null:
- * it is not known which. And how many rows, columns and steps the tile has. D is a number whose digits
- * are the NOF iterators OF, from 0 to their extents, in an order that the tree does not have.
+ * The elements of the operands that a tile multiplies for term D, over an iterator of that name;
+ * null: it is not known which. And how many rows, columns and steps the tile has. D is a number
+ * whose digits are the NOF iterators OF, from 0 to their extents, in an order that the tree does
+ * not have.
  */
 typedef struct TileTerm {
 	Iter *d;
@@ -211,7 +213,8 @@ typedef struct Dep {
 
 void poly_wrong(Poly *p, const char *fmt, ...) BASE_PRINTF(2, 3);
 void poly_unproved(Poly *p, const char *fmt, ...) BASE_PRINTF(2, 3);
-/* As poly_unproved, for the schedule of a text. The compiler's own need not be proved in this respect. */
+/* As poly_unproved, for the schedule of a text. The compiler's own need not be proved in this
+ * respect. */
 void poly_unchecked(Poly *p, const char *fmt, ...) BASE_PRINTF(2, 3);
 
 /* ---- expr.c ---- */
@@ -289,7 +292,8 @@ bool poly_always(const ValueMatch *m, Expr *c, bool value);
 /* E, of statement S, at the point of M's execution. */
 Expr *poly_at_point(const ValueMatch *m, const Stmt *s, Expr *e);
 const char *poly_text(const ValueMatch *m, const Expr *e);
-/* The original kernel's buffer that corresponds to B of the schedule's kernel; null if B is a local. */
+/* The original kernel's buffer that corresponds to B of the schedule's kernel; null if B is a
+ * local. */
 const Buf *poly_original(const Poly *p, const Buf *b);
 
 /* ---- operands.c ---- */

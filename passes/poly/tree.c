@@ -206,7 +206,8 @@ static Expr *element_of_group(TreeWalk *w, const Tile *t, Iter *d, Expr *j)
 		      lane);
 }
 
-/* The terms of tile T; loop AT is the one over its columns, and those after it are over its terms. */
+/* The terms of tile T; loop AT is the one over its columns, and those after it are over its
+ * terms. */
 static TileTerm tile_term(TreeWalk *w, const Tile *t, int at)
 {
 	ExprPool *p = w->p->pool;
@@ -384,8 +385,8 @@ static void tile_op(TreeWalk *w, const LNode *n)
 	pop_to(w, loops, env);
 }
 
-/* The body of N is done once for each group of blocks, after all of them: their loop is two, over the groups
- * and in them, and the body is in the first of these. */
+/* The body of N is done once for each group of blocks, after all of them: their loop is two, over
+ * the groups and in them, and the body is in the first of these. */
 static void last_blocks(TreeWalk *w, const LNode *n)
 {
 	Poly *p = w->p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Some tiles skip terms once a sum over all elements of their B has proved them harmless. Checks this
- * sum: it starts from 0, covers all elements of B, and nothing else writes it.
+ * Some tiles skip terms once a sum over all elements of their B has proved them harmless. Checks
+ * this sum: it starts from 0, covers all elements of B, and nothing else writes it.
  *
  * A term whose weight is 0 (TileMask.trim) is 0 unless the other factor is infinite or NaN: the sum
  * of all elements times 0 says whether one is. A sum that is used only if it is large

@@ -11,8 +11,8 @@
  * such pairs are recorded (Read) and compared with each flow between statements
  * (poly_check_holder).
  *
- * Not checked: the contents of copies of operands (packing, tiles in shared memory). The schedule of a
- * text that has them is not proved.
+ * Not checked: the contents of copies of operands (packing, tiles in shared memory). The schedule
+ * of a text that has them is not proved.
  */
 #include "passes/forms/read_when.h"
 #include "passes/poly/poly_impl.h"

@@ -2,12 +2,12 @@
 /*
  * libtriton_dlcc.so: models that dlcc compiled, in Triton Inference Server (docs/serving.md).
  *
- * A model of the server is one dl_model for each device, which its instances share. An instance is a
- * dl_context with a workspace of its own. The server hands an instance the requests that it has
+ * A model of the server is one dl_model for each device, which its instances share. An instance is
+ * a dl_context with a workspace of its own. The server hands an instance the requests that it has
  * batched. Those whose shapes agree but for the batch run at once: their tensors are the pieces of
- * the model's (DL_PIECES), and the run reads requests and writes responses where they are. The server
- * batches only along a dim that the compiler has proved independent, so an answer does not depend on
- * what it was batched with.
+ * the model's (DL_PIECES), and the run reads requests and writes responses where they are. The
+ * server batches only along a dim that the compiler has proved independent, so an answer does not
+ * depend on what it was batched with.
  */
 #include "serving/triton/backend.h"
 
@@ -81,8 +81,8 @@ static bool is_cancelled(const Job *j)
 
 /* ---- Requests ---- */
 
-/* The BYTES of input S, of N buffers: the server's own memory, or a copy if that is in pieces or not
- * aligned. Strings are copied, behind room for an array of them. */
+/* The BYTES of input S, of N buffers: the server's own memory, or a copy if that is in pieces or
+ * not aligned. Strings are copied, behind room for an array of them. */
 static Error *gather(const Instance *x, Job *j, Slot *s, Input *input, uint32_t n, uint64_t bytes)
 {
 	const uint32_t align = TRITONSERVER_DataTypeByteSize(server_type(s->t.dtype));
@@ -199,8 +199,8 @@ static Error *error_of_run(const Instance *x, int rc)
 			x->served->api->error(x->context));
 }
 
-/* J's inputs, and its response with the outputs that it wants and whose sizes are known. The context has
- * memory for others. */
+/* J's inputs, and its response with the outputs that it wants and whose sizes are known. The
+ * context has memory for others. */
 static Error *take(Instance *x, Job *j)
 {
 	const Served *s = x->served;
@@ -241,7 +241,8 @@ static Error *take(Instance *x, Job *j)
 	return NULL;
 }
 
-/* Jobs for the COUNT requests, with their tensors, in one piece of memory that begins with X->whole. */
+/* Jobs for the COUNT requests, with their tensors, in one piece of memory that begins with
+ * X->whole. */
 static Error *take_all(Instance *x, Request **requests, uint32_t count)
 {
 	const size_t n = (size_t)x->served->n_io, slots = n * count;
@@ -264,7 +265,8 @@ static Error *take_all(Instance *x, Request **requests, uint32_t count)
 	return NULL;
 }
 
-/* Places output I of J, which the run has left at T: of strings, or of a size that the run has found. */
+/* Places output I of J, which the run has left at T: of strings, or of a size that the run has
+ * found. */
 static Error *copy_output(const Instance *x, Job *j, int32_t i, const dl_tensor *t)
 {
 	const bool text = io_of(x->served, i)->dtype == DL_STR;
@@ -287,8 +289,8 @@ static Error *copy_output(const Instance *x, Job *j, int32_t i, const dl_tensor 
 
 /* ---- Runs ---- */
 
-/* Runs N jobs from FIRST on; returns the status. A cancel that comes when its run has just ended stops the
- * next one; such a run is repeated. */
+/* Runs N jobs from FIRST on; returns the status. A cancel that comes when its run has just ended
+ * stops the next one; such a run is repeated. */
 static int run(Instance *x, const Job *first, uint32_t n)
 {
 	const Served *s = x->served;
@@ -335,9 +337,9 @@ static bool agree(const Instance *x, const Job *a, const Job *b)
 	return same;
 }
 
-/* Runs job K with the later ones that agree with it, which are moved behind it; returns how many are then
- * done. After a fault of several none is, and they are to run alone, so that only the request with the
- * fault fails. */
+/* Runs job K with the later ones that agree with it, which are moved behind it; returns how many
+ * are then done. After a fault of several none is, and they are to run alone, so that only the
+ * request with the fault fails. */
 static uint32_t run_from(Instance *x, uint32_t k)
 {
 	Job *const first = &x->job[k];
@@ -446,7 +448,8 @@ Error *TRITONBACKEND_Initialize(Backend *backend)
 		    minor, API_MAJOR, API_MINOR, API_MAJOR);
 }
 
-/* Tells the server the BYTES of memory of DEVICE that MODEL needs, or INSTANCE if it is not null. */
+/* Tells the server the BYTES of memory of DEVICE that MODEL needs, or INSTANCE if it is not
+ * null. */
 static Error *report_memory(ServerModel *model, ServerInstance *instance, int32_t device,
 			    uint64_t bytes)
 {

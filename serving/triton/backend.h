@@ -10,7 +10,8 @@
 
 enum { MOST_DEVICES = 64, MOST_RANK = 16 };
 
-/* A library that dlcc made, and its model on each device that an instance asks for: [0] is the CPU. */
+/* A library that dlcc made, and its model on each device that an instance asks for: [0] is the
+ * CPU. */
 struct Served {
 	const dl_api *api;
 	const dl_desc *desc;
@@ -43,12 +44,12 @@ static inline const dl_io *io_of(const Served *s, int32_t i)
 	return i < s->n_in ? dl_desc_in(s->desc, i) : dl_desc_out(s->desc, i - s->n_in);
 }
 
-/* Opens the library of MODEL as S, which is zero, and completes or checks the model's configuration.
- * After a failure, too, S is to be closed. */
+/* Opens the library of MODEL as S, which is zero, and completes or checks the model's
+ * configuration. After a failure, too, S is to be closed. */
 Error *served_open(ServerModel *model, Served *s);
 void served_close(Served *s);
-/* Loads S->model[1 + DEVICE]: DEVICE is a GPU's number, or -1 for the CPU. Sets *WORKSPACE to the bytes on
- * DEVICE of a context for the largest batch; 0: a dim has no bound. */
+/* Loads S->model[1 + DEVICE]: DEVICE is a GPU's number, or -1 for the CPU. Sets *WORKSPACE to the
+ * bytes on DEVICE of a context for the largest batch; 0: a dim has no bound. */
 Error *served_on(Served *s, int32_t device, uint64_t *workspace);
 /* dl_load_options.log: the server's log. */
 void log_text(void *user, int32_t level, const char *text);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a model of the server's repository, NAME/VERSION/model.so, and describes it to the server: a
- * repository needs no configuration file. Where there is one, it must fit the model. Its parameters:
- * "threads" (of a run; default: all processors), and "compile": "true" has the program dlcc make
- * model.so from model.onnx where there is none.
+ * Opens a model of the server's repository, NAME/VERSION/model.so, and describes it to the server:
+ * a repository needs no configuration file. Where there is one, it must fit the model. Its
+ * parameters: "threads" (of a run; default: all processors), and "compile": "true" has the program
+ * dlcc make model.so from model.onnx where there is none.
  */
 #include "base/api_symbol.h"
 #include "runtime/escape.h"
@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The server's max_batch_size of a batch without an upper bound. Larger batches make a run longer, and
- * waiting requests with it, and no more efficient. */
+/* The server's max_batch_size of a batch without an upper bound. Larger batches make a run longer,
+ * and waiting requests with it, and no more efficient. */
 enum { USUAL_BATCH = 64 };
 
 Error *error_of(ErrorCode code, const char *format, ...)
@@ -54,9 +54,10 @@ DataType server_type(int32_t t)
 
 /* ---- The library ---- */
 
-/* Opens PATH as S->library. The loader takes a library that was opened by the same name and is still
- * loaded, and a model's file may have been replaced. So the name is that of an open file, and is made
- * new by the bits of a counter, since numbers of files are used again: "/proc/self/fd//./7". */
+/* Opens PATH as S->library. The loader takes a library that was opened by the same name and is
+ * still loaded, and a model's file may have been replaced. So the name is that of an open file, and
+ * is made new by the bits of a counter, since numbers of files are used again:
+ * "/proc/self/fd//./7". */
 static Error *open_library(Served *s, const char *path)
 {
 	static _Atomic uint64_t count;
@@ -150,8 +151,8 @@ static void put_io(FILE *f, const Served *s, int32_t i)
 	fputs(io->rank > first ? "]}" : "1]}", f); /* the server needs a dim */
 }
 
-/* Has the server add inputs, outputs and batching to the configuration of MODEL. A way of batching that
- * CONFIG has must be named again. */
+/* Has the server add inputs, outputs and batching to the configuration of MODEL. A way of batching
+ * that CONFIG has must be named again. */
 static Error *complete(ServerModel *model, const Served *s, const char *config)
 {
 	char *text = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions of Triton Inference Server's backend API, version 1.19, that the backend calls or
- * defines. They are declared here because the server's own header is not valid C. The server is found
- * by the dynamic linker when it loads the backend. Each function returns null on success.
+ * defines. They are declared here because the server's own header is not valid C. The server is
+ * found by the dynamic linker when it loads the backend. Each function returns null on success.
  */
 #ifndef SERVING_TRITON_SERVER_H
 #define SERVING_TRITON_SERVER_H

@@ -60,7 +60,8 @@ static bool knows_speed(const dl_api *api, const dl_model *m)
 	return api->device_info(m, &info) == DL_OK && info.bytes_per_second;
 }
 
-/* Runs in every way; the first status that is a failure, -1 for a wrong result. All is freed after. */
+/* Runs in every way; the first status that is a failure, -1 for a wrong result. All is freed
+ * after. */
 static int session(const dl_api *api, const char *device, const CUdeviceptr *d)
 {
 	dl_load_options o = {

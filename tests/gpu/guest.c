@@ -191,7 +191,8 @@ static int failing_run(const dl_api *api, dl_context *c, const CUdeviceptr *d, v
 	return api->run(c, &in, 1, &out, 1, stream);
 }
 
-/* A run fails in the caller's stream, which goes then, while the run before it is still under way. */
+/* A run fails in the caller's stream, which goes then, while the run before it is still under
+ * way. */
 static bool stream_of_failure_goes(bool prepared)
 {
 	static const int want_status[] = {DL_SHAPE, DL_CAPACITY, DL_INVALID, DL_CANCELLED};

@@ -5,7 +5,8 @@
  *
  *	stack BYTES LIBRARY ...     each LIBRARY is a path NAME.so
  *
- * Inputs are zeros; sizes that are not known are 40. Prints the most that a model took, and "N passed, N failed".
+ * Inputs are zeros; sizes that are not known are 40. Prints the most that a model took, and "N
+ * passed, N failed".
  */
 #include "tests/misuse/values.h"
 

@@ -235,7 +235,8 @@ static void test_memory(void)
 
 /* ---- Sizes of structs ---- */
 
-/* A copy of the SIZE bytes at FROM, or as many as there are, in memory of exactly SIZE bytes, whose first member is SIZE. */
+/* A copy of the SIZE bytes at FROM, or as many as there are, in memory of exactly SIZE bytes, whose
+ * first member is SIZE. */
 static void *sized(const void *from, size_t bytes, uint32_t size)
 {
 	char *p = calloc(1, size < 4 ? 4 : size);
@@ -543,8 +544,8 @@ static void test_loops(void)
 
 /* ---- No elements ---- */
 
-/* A run whose first input has these dims, and no elements. It ends at once, with a result or for lack
- * of memory for temporaries. */
+/* A run whose first input has these dims, and no elements. It ends at once, with a result or for
+ * lack of memory for temporaries. */
 static int run_empty(Call *k, const char *name, int64_t d0, int64_t d1, int64_t d2)
 {
 	const clock_t begin = clock();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the programs of tests/misuse: models by the name of their library, and digests of what runs give. */
+/* Shared by the programs of tests/misuse: models by the name of their library, and digests of what
+ * runs give. */
 #ifndef TESTS_MISUSE_VALUES_H
 #define TESTS_MISUSE_VALUES_H
 
@@ -59,7 +60,8 @@ static inline uint64_t digest(uint64_t h, const dl_tensor *t)
 	return t->dtype == DL_STR ? h : mix(h, t->data, t->bytes);
 }
 
-/* An allocator whose allocation number `fails`, counted since that was set, returns null; 0: none does. */
+/* An allocator whose allocation number `fails`, counted since that was set, returns null; 0: none
+ * does. */
 typedef struct Allocator {
 	_Atomic long count, fails;
 } Allocator;

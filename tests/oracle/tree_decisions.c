@@ -90,7 +90,8 @@ static Kernel *with_parts(Kernel *k, const Kernel *from, Arena *a)
 	return copy;
 }
 
-/* S, whose decision is TEXT, is read back as the same text. Returns what was read, which is run, too. */
+/* S, whose decision is TEXT, is read back as the same text. Returns what was read, which is run,
+ * too. */
 static Schedule *test_tree(DecisionTest *x, Ctx *c, Kernel *k, Schedule *s, const char *form,
 			   const char *text, Arena *a)
 {

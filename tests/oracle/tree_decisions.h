@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of decisions on kernels that operations on tiles compute: a decision is printed and read back
- * as the same text, and so is its tree, which the verifier and the check of races accept, which becomes
- * LLVM IR, and which computes in the interpreter, on small integers, what eval computes from the kernel.
- * Trees that lack a wait or a barrier are reported, and illegal decisions are refused.
+ * Tests of decisions on kernels that operations on tiles compute: a decision is printed and read
+ * back as the same text, and so is its tree, which the verifier and the check of races accept,
+ * which becomes LLVM IR, and which computes in the interpreter, on small integers, what eval
+ * computes from the kernel. Trees that lack a wait or a barrier are reported, and illegal decisions
+ * are refused.
  */
 #ifndef TESTS_ORACLE_TREE_DECISIONS_H
 #define TESTS_ORACLE_TREE_DECISIONS_H
@@ -31,7 +32,8 @@ typedef struct TreeMutation {
 	const char *as;   /* becomes this; null: moves behind the next line; "": goes; "+1": gets one more than its number */
 } TreeMutation;
 
-/* Each of the N mutations of each line of the tree of D, for K, is reported. Returns how many were tried. */
+/* Each of the N mutations of each line of the tree of D, for K, is reported. Returns how many were
+ * tried. */
 int decision_mutations(DecisionTest *x, Ctx *c, const Target *t, Kernel *k, const Decision *d,
 		       const TreeMutation *m, int n);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs of the model of pieces.dl for several requests at once, whose tensors are in pieces, beside a
- * run for each; and pieces that do not fit together. test_pieces LIBRARY; prints "N passed, N failed".
+ * Runs of the model of pieces.dl for several requests at once, whose tensors are in pieces, beside
+ * a run for each; and pieces that do not fit together. test_pieces LIBRARY; prints "N passed, N
+ * failed".
  */
 #include "runtime/dlrt.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs of the model of pieces_two.dl, which has two independent symbols, in pieces along either; and
- * pieces whose memory overlaps. test_pieces_two LIBRARY; prints "N passed, N failed".
+ * Runs of the model of pieces_two.dl, which has two independent symbols, in pieces along either;
+ * and pieces whose memory overlaps. test_pieces_two LIBRARY; prints "N passed, N failed".
  */
 #include "runtime/dlrt.h"
 
@@ -103,7 +103,8 @@ static void either_symbol(dl_context *c)
 	      api->error(c));
 }
 
-/* Changes a run for two requests whose pieces lie along N, which then gives STATUS and a text with WORDS. */
+/* Changes a run for two requests whose pieces lie along N, which then gives STATUS and a text with
+ * WORDS. */
 #define RUN(status, words, change)                                                          \
 	do {                                                                                \
 		Joint j;                                                                    \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rt_cpu_features: matrix registers count only if Linux permits their use. It does not where a stack for
- * signals is too small to save them. Who asks for other features can have such a stack afterwards. */
+/* rt_cpu_features: matrix registers count only if Linux permits their use. It does not where a
+ * stack for signals is too small to save them. Who asks for other features can have such a stack
+ * afterwards. */
 #include "runtime/cpu.h"
 
 #include <signal.h>
@@ -20,8 +21,8 @@ static bool set_stack(size_t size)
 	return !sigaltstack(&s, NULL);
 }
 
-/* The features among OF in a new process, which has a small stack for signals BEFORE it asks for them,
- * or AFTER. All bits: it failed. */
+/* The features among OF in a new process, which has a small stack for signals BEFORE it asks for
+ * them, or AFTER. All bits: it failed. */
 static uint64_t features(uint64_t of, bool before, bool after)
 {
 	uint64_t have = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decisions on attention on GPUs (passes/schedule/gpu/attention.c), without code generation: each that is chosen or
- * offered is printed, read back as the same text, legal, and gives a tree that the verifier accepts, is read back, and
- * computes in the interpreter, on small integers, what eval computes from the kernel. Illegal edits
- * are refused with the bound that they break.
+ * Decisions on attention on GPUs (passes/schedule/gpu/attention.c), without code generation: each
+ * that is chosen or offered is printed, read back as the same text, legal, and gives a tree that
+ * the verifier accepts, is read back, and computes in the interpreter, on small integers, what eval
+ * computes from the kernel. Illegal edits are refused with the bound that they break.
  */
 #include "codegen/targets.h"
 #include "passes/schedule/gpu/gpu.h"
@@ -56,7 +56,8 @@ static Kernel *read_kernel(Ctx *c, Arena *a, const struct AttentionText *f, cons
 	return k;
 }
 
-/* Small integers; scores are even, at most 12. Keys of the first half are 0, so that maxima rise from block to block. */
+/* Small integers; scores are even, at most 12. Keys of the first half are 0, so that maxima rise
+ * from block to block. */
 static void fill(const Buf *b, void *data, int64_t n, uint64_t *seed)
 {
 	for (int64_t i = 0; i < n; i++) {
@@ -127,8 +128,8 @@ static const TreeMutation mutations[] = {
 	{"sync wait", "+1"},
 };
 
-/* Without any one of its waits, commits and barriers, with another count, or in another order, a tree is
- * reported. */
+/* Without any one of its waits, commits and barriers, with another count, or in another order, a
+ * tree is reported. */
 static void test_mutations(void)
 {
 	Diag diag = {.limit = 20, .out = stdout};

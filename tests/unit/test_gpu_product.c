@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decisions on products on GPUs (passes/schedule/gpu/gemm_decide.c): each that is chosen or offered
- * is printed, read back as the same text, legal, and gives a tree that the verifier and the check of
- * races accept, becomes LLVM IR, is read back, and computes in the interpreter, on small integers,
- * what eval computes from the kernel, at sizes around its tiles. Without any one of
- * its waits and barriers a tree is reported. Illegal edits are refused with the bound that they
- * break.
+ * is printed, read back as the same text, legal, and gives a tree that the verifier and the check
+ * of races accept, becomes LLVM IR, is read back, and computes in the interpreter, on small
+ * integers, what eval computes from the kernel, at sizes around its tiles. Without any one of its
+ * waits and barriers a tree is reported. Illegal edits are refused with the bound that they break.
  */
 #include "codegen/targets.h"
 #include "passes/schedule/gpu/gpu.h"
@@ -183,8 +182,9 @@ static void test_wgmma(void)
 
 /* ---- Mutations ---- */
 
-/* Without any one of its waits, commits and barriers, or with a wait for one group less, a tree of this
- * type is reported: the first type's with each number of buffers, others' with one. Returns how many were tried. */
+/* Without any one of its waits, commits and barriers, or with a wait for one group less, a tree of
+ * this type is reported: the first type's with each number of buffers, others' with one. Returns
+ * how many were tried. */
 static int test_mutations(int type)
 {
 	static const TreeMutation mutations[] = {{"sync wait", ""},

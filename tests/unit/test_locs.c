@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of ONNX nodes: their order, that each node occurs once, and that shared sets cost nothing. */
+/* Sets of ONNX nodes: their order, that each node occurs once, and that shared sets cost
+ * nothing. */
 #include "ir/graph/locs.h"
 
 #include <stdbool.h>

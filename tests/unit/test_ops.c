@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text of every elementwise operator is a valid expression for every element type of the
- * operator; a mistake aborts. The attributes of every operator are a list that is read to its end. */
+ * operator; a mistake aborts. The attributes of every operator are a list that is read to its
+ * end. */
 #include "ir/graph/definition.h"
 #include "ops/op.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ir/loop/place.c beside brute force on random layouts: which element a register has, how two layouts
- * differ, vectors, bank conflicts, and the text. Then the layouts of matrix instructions: the sums of
- * Q*K^T are the operand of P*V, for 16 bits as they are, for tf32 in another order of the terms.
+ * ir/loop/place.c beside brute force on random layouts: which element a register has, how two
+ * layouts differ, vectors, bank conflicts, and the text. Then the layouts of matrix instructions:
+ * the sums of Q*K^T are the operand of P*V, for 16 bits as they are, for tf32 in another order of
+ * the terms.
  */
 #include "ir/loop/loop_impl.h"
 
@@ -55,8 +56,8 @@ static void check(bool ok, const char *what, const TileLayout *a, const TileLayo
 	strbuf_free(&t);
 }
 
-/* Splits dims of SIZE into factors of 2, each at a random place: 32 lanes, as many warps and registers
- * as it comes. The strides are in a random order. */
+/* Splits dims of SIZE into factors of 2, each at a random place: 32 lanes, as many warps and
+ * registers as it comes. The strides are in a random order. */
 static TileLayout random_layout(const int *size, int rank, int warps)
 {
 	TileLayout l = {.rank = rank};
@@ -83,7 +84,8 @@ static TileLayout random_layout(const int *size, int rank, int warps)
 	return l;
 }
 
-/* The element by the definition: digits are taken from the innermost axis of each place outwards. */
+/* The element by the definition: digits are taken from the innermost axis of each place
+ * outwards. */
 static void element(const TileLayout *l, int reg, int lane, int warp, int64_t *idx)
 {
 	memset(idx, 0, TILE_RANK * sizeof *idx);

@@ -21,7 +21,8 @@ enum { MAX_VALUES = 8, SEEDS = 4, MAX_PICKS = 8, SHAPES = 2000 };
 static int failed;
 static const char *rule_name;
 
-/* Prints each fault WHAT of a rule once, with the first DETAIL, although many examples may show it. */
+/* Prints each fault WHAT of a rule once, with the first DETAIL, although many examples may show
+ * it. */
 static bool check_of(bool ok, const char *what, const char *detail)
 {
 	static const char *last_rule, *last;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
-/* Compares ir/expr/scalar.h with the reference conversions of ir/dtype.c, wide arithmetic and libm. */
+/* Compares ir/expr/scalar.h with the reference conversions of ir/dtype.c, wide arithmetic and
+ * libm. */
 #include "ir/dtype.h"
 #include "ir/expr/scalar.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on tiles (ir/loop/loop.h, TileNode): an attention written by hand is read, printed alike,
- * verified, and gives what eval gives, at sizes around its tiles. Each fault that is put into its text is
- * reported by the reader, the verifier or the interpreter.
+ * Operations on tiles (ir/loop/loop.h, TileNode): an attention written by hand is read, printed
+ * alike, verified, and gives what eval gives, at sizes around its tiles. Each fault that is put
+ * into its text is reported by the reader, the verifier or the interpreter.
  */
 #include "ir/eval/eval.h"
 #include "ir/eval/eval_tiles.h"
@@ -67,8 +67,8 @@ static const char tree[] =
 	"    map m < 32, d < 16 in " SUMS("2") ": y[mb*512 + g*dim(16*M) + m*16 + d] = div(sums[m,d], rows[m]) where lt(mb*32 + m, dim(M))\n";
 /* clang-format on */
 
-/* The first FROM of the tree becomes TO; part of the diagnostic of the reader or the verifier, or of the
- * fault of the interpreter. */
+/* The first FROM of the tree becomes TO; part of the diagnostic of the reader or the verifier, or
+ * of the fault of the interpreter. */
 static const struct {
 	const char *from, *to, *fault;
 } faults[] = {
@@ -165,8 +165,8 @@ static int64_t elements(const Fixture *f, const Buf *b, const int64_t *sym)
 	return n;
 }
 
-/* Random integers of which scores and weighted sums are exact in f32. The first half of the keys is 0, so
- * that the maxima of later blocks are higher. */
+/* Random integers of which scores and weighted sums are exact in f32. The first half of the keys is
+ * 0, so that the maxima of later blocks are higher. */
 static void fill(const Buf *b, void *data, int64_t n, uint64_t *seed)
 {
 	for (int64_t i = 0; i < n; i++) {
@@ -290,7 +290,8 @@ static void test_cut(void)
 	}
 }
 
-/* The most different words that one bank has of those that LANES threads from T on store at once. */
+/* The most different words that one bank has of those that LANES threads from T on store at
+ * once. */
 static int most_in_bank(PieceOrder o, int64_t pieces, int64_t t, int bytes, int64_t pitch)
 {
 	const int words = bytes < 4 ? 1 : bytes / 4, lanes = 32 / words;

@@ -2,9 +2,9 @@
 /*
  * Tiles of products on GPUs for which the number of rows or columns is unknown, over a grid of the
  * sizes that are known. Of a schedule's variants, which are for different numbers of results, none
- * has a larger tile than a variant for more results; that for rows of whole vectors has other accesses, and its
- * own tile. If a tile with half as many rows or columns
- * would cover all that is known of that side, the smaller tile is used.
+ * has a larger tile than a variant for more results; that for rows of whole vectors has other
+ * accesses, and its own tile. If a tile with half as many rows or columns would cover all that is
+ * known of that side, the smaller tile is used.
  */
 #include "codegen/targets.h"
 #include "passes/schedule/common/decision.h"

@@ -21,8 +21,9 @@ typedef struct Refusals {
 
 /* A Diag.sink, its argument a Refusals. */
 void check_sink(void *arg, DiagLoc loc, const char *text);
-/* Prints the report on F, or, for JSON, an object on each line. M: after all passes, or after the one that failed (PLANNED false).
- * True where every node is supported and nothing else was refused. */
+/* Prints the report on F, or, for JSON, an object on each line. M: after all passes, or after the
+ * one that failed (PLANNED false). True where every node is supported and nothing else was
+ * refused. */
 bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r, bool json);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures what halves cost in precision (--activations-as=f16 or bf16 with --calibrate). The kernels that the GPU
- * would run are compiled for the local processor as a probe, in which each can be switched at run time between f32
- * and rounding as in halves (passes/kernel/halves.c). So one artifact gives the error of the results for any set of
- * kernels. With a budget (--max-error) each kernel is measured by itself, and as few as possible stay in f32, those with
- * the largest errors first: the error of all others together is measured, not added up.
+ * Measures what halves cost in precision (--activations-as=f16 or bf16 with --calibrate). The
+ * kernels that the GPU would run are compiled for the local processor as a probe, in which each can
+ * be switched at run time between f32 and rounding as in halves (passes/kernel/halves.c). So one
+ * artifact gives the error of the results for any set of kernels. With a budget (--max-error) each
+ * kernel is measured by itself, and as few as possible stay in f32, those with the largest errors
+ * first: the error of all others together is measured, not added up.
  */
 #include "tools/dlcc/quantise.h"
 
@@ -18,7 +19,8 @@ typedef struct HalvesPlan {
 	int *order;    /* units; the first ones stay in f32 */
 } HalvesPlan;
 
-/* The GPU's kernels, to be compiled for the local processor: without `place`, which gives work to a host. */
+/* The GPU's kernels, to be compiled for the local processor: without `place`, which gives work to a
+ * host. */
 static bool make_probe(HalvesPlan *p, const Target *gpu, const PackageOpts *o, const char *path)
 {
 	Module *m = p->x.m;

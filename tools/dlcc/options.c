@@ -58,8 +58,8 @@ static const Option *find(const Cli *c, const char *name)
 
 static bool give(Cli *c, const Option *o, const char *v);
 
-/* O is an old name. What takes texts keeps V or AS itself, which live long enough; formats, which AS
- * and V are together, are read here. */
+/* O is an old name. What takes texts keeps V or AS itself, which live long enough; formats, which
+ * AS and V are together, are read here. */
 static bool give_old(Cli *c, const Option *o, const char *v)
 {
 	StrBuf both = {0};
@@ -91,7 +91,8 @@ static bool give(Cli *c, const Option *o, const char *v)
 	return !v || o->set(c, o, v);
 }
 
-/* Options of other compilers, and one whose file had another grammar; FMT is the message about each. */
+/* Options of other compilers, and one whose file had another grammar; FMT is the message about
+ * each. */
 static const struct {
 	const char *option, *fmt;
 } foreign[] = {

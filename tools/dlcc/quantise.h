@@ -16,9 +16,9 @@ const QuantPlan *quantise_plan(Cli *c, Module *m, const PackageOpts *o, Arena *a
 
 /* ---- halves.c ---- */
 
-/* --activations-as=f16, bf16 with --calibrate: measures the error of the results of the model that M is, whose graph
- * has passed `quantise`, in halves on GPU, and prints it. By --max-error, adds to OPT the names of the nodes that stay in f32. M
- * becomes the probe. False after a diagnostic. */
+/* --activations-as=f16, bf16 with --calibrate: measures the error of the results of the model that
+ * M is, whose graph has passed `quantise`, in halves on GPU, and prints it. By --max-error, adds to
+ * OPT the names of the nodes that stay in f32. M becomes the probe. False after a diagnostic. */
 bool halves_plan(Cli *c, Module *m, const Target *gpu, const PackageOpts *o, Options *opt);
 
 /* ---- ranges.c ---- */
@@ -89,8 +89,8 @@ typedef struct Calibration {
 /* Compiles the probe, runs the samples, and records the ranges of values in X. No layer is on.
  * False after a diagnostic. */
 bool calibrate(Calibration *x, const PackageOpts *o, const char *folder);
-/* The same for the probe of halves at PATH, which is compiled: only X->on is an input besides those of the model, of
- * which there are INPUTS. */
+/* The same for the probe of halves at PATH, which is compiled: only X->on is an input besides those
+ * of the model, of which there are INPUTS. */
 bool calibrate_halves(Calibration *x, const char *path, int inputs);
 /* Compiles the passes from FROM on of M, a probe, for the local processor, as O says. */
 bool calibration_compile(Module *m, const PackageOpts *o, const char *path, PassId from);

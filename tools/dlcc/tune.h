@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlcc --tune: measures decisions for a model's kernels on this machine, and writes the best ones. */
+/* dlcc --tune: measures decisions for a model's kernels on this machine, and writes the best
+ * ones. */
 #ifndef TOOLS_DLCC_TUNE_H
 #define TOOLS_DLCC_TUNE_H
 

@@ -122,8 +122,8 @@ static void put_rule(DType type, Tolerance t, double limit, double noise, double
 			 t.measured_by, noise);
 }
 
-/* By how much an element may be off, where LIMIT is the part of that relative to the reference's largest
- * element, SCALE. */
+/* By how much an element may be off, where LIMIT is the part of that relative to the reference's
+ * largest element, SCALE. */
 static double most_off(DType type, Tolerance t, double limit, double scale)
 {
 	return larger(limit * scale, near_zero(type, t)) + t.step;

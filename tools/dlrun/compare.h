@@ -9,8 +9,8 @@
  * infinity equals itself, always. The thresholds stand in compare.c. A sequence, optional or map is
  * as expected if it has as many items, and each of them is.
  *
- * The model may say that right results differ by more (dl_accuracy in runtime/dlrt.h). An element of
- * floats or integers that are quantised may be off by one step besides. Where elements are
+ * The model may say that right results differ by more (dl_accuracy in runtime/dlrt.h). An element
+ * of floats or integers that are quantised may be off by one step besides. Where elements are
  * differences of numbers of magnitude UNIT, they may be off by four units in the last place of a
  * number just below UNIT. Elements whose order is open are put in order before they are compared
  * (unordered.h).

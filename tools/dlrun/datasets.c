@@ -192,9 +192,9 @@ static Tolerance for_output(const Session *s, Tolerance t, int32_t o)
 	return t;
 }
 
-/* Output O and its reference as they are compared. Elements without an order are put in the order of
- * the values that they belong to, if these have a reference, too; else in that of their own. WANT
- * has a reference for each output, or null. */
+/* Output O and its reference as they are compared. Elements without an order are put in the order
+ * of the values that they belong to, if these have a reference, too; else in that of their own.
+ * WANT has a reference for each output, or null. */
 static void in_order(Session *s, int32_t o, const Array *got, const Array *const *want, Tolerance t,
 		     Array *g, Array *w)
 {

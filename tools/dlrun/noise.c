@@ -54,7 +54,8 @@ static void move(const Array *v, int64_t i, int bits, int64_t step)
 	memcpy(at, &x, (size_t)bits / 8);
 }
 
-/* TO's elements: those of V, moved by an ulp, that of COARSEST if it is more. True where one was. */
+/* TO's elements: those of V, moved by an ulp, that of COARSEST if it is more. True where one
+ * was. */
 static bool move_all(const Array *v, const Array *to, DType coarsest, uint64_t *seed)
 {
 	const int bits = dtype_info[v->dtype].bits;
@@ -185,7 +186,8 @@ static int cpu_variants(const Session *s)
 	return n;
 }
 
-/* By what the artifact gives where the CPU had fewer features. False where it has none that differ. */
+/* By what the artifact gives where the CPU had fewer features. False where it has none that
+ * differ. */
 static bool by_variants(const Session *s, const Array *in, double **moved)
 {
 	/* A feature that no variant needs stands for none. */

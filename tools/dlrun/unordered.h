@@ -11,9 +11,9 @@
 
 /* V with the elements of each line along DIM in ascending order, NaN last; in A. */
 Array unordered_values(Arena *a, const Array *v, int dim);
-/* Puts the lines of GOT and WANT, integers of one shape, in the order of the values that they belong
- * to, which are in GOT_BY and WANT_BY at the same places. Those whose values in WANT_BY are equal,
- * or differ by no more than TIE from one to the next, are in ascending order. */
+/* Puts the lines of GOT and WANT, integers of one shape, in the order of the values that they
+ * belong to, which are in GOT_BY and WANT_BY at the same places. Those whose values in WANT_BY are
+ * equal, or differ by no more than TIE from one to the next, are in ascending order. */
 void unordered_indices(Arena *a, Array *got, Array *want, int dim, const Array *got_by,
 		       const Array *want_by, double tie);
 

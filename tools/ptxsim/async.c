@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cp.async: a copy waits in its warp and lands when its thread waits for its group, not before.
- * Until then the bytes are marked as pending, so that whoever reads them is told. A bulk copy waits in
- * its block, lands at some time while a thread asks an mbarrier, and then its bytes arrive.
+ * Until then the bytes are marked as pending, so that whoever reads them is told. A bulk copy waits
+ * in its block, lands at some time while a thread asks an mbarrier, and then its bytes arrive.
  */
 #include "tools/ptxsim/async.h"
 #include "tools/ptxsim/decode.h"

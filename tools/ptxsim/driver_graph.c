@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry points for graphs. A launch puts each node into the queue, after those that it depends on. */
+/* Entry points for graphs. A launch puts each node into the queue, after those that it depends
+ * on. */
 #include "tools/ptxsim/driver.h"
 
 #include <stdlib.h>

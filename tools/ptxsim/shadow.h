@@ -10,9 +10,9 @@
  * and two readers of different warps, each as a tag of moment, warp and lane.
  *
  * Bulk copies and wgmma access memory by another path, the async proxy (ASYNC): what a store or
- * cp.async wrote is unreadable for them, and may not be overwritten, before a fence.proxy.async that
- * follows it. What a bulk copy wrote has a tag of its own, whose moments are those at which copies
- * land; an mbarrier passes them on.
+ * cp.async wrote is unreadable for them, and may not be overwritten, before a fence.proxy.async
+ * that follows it. What a bulk copy wrote has a tag of its own, whose moments are those at which
+ * copies land; an mbarrier passes them on.
  */
 #ifndef TOOLS_PTXSIM_SHADOW_H
 #define TOOLS_PTXSIM_SHADOW_H
@@ -37,7 +37,8 @@ void shadow_pend(Warp *w, int lane, uint32_t at, uint32_t len, int how);
 void shadow_tick(Warp *w);
 /* Adds FROM's clocks to TO's. */
 void shadow_join(Seen *to, const Seen *from);
-/* fence.proxy.async by a warp: what it wrote, and what it saw written, is visible to asynchronous operations. */
+/* fence.proxy.async by a warp: what it wrote, and what it saw written, is visible to asynchronous
+ * operations. */
 void shadow_fence(Warp *w);
 /* A bulk copy lands: LEN bytes at AT are written; returns the moment. */
 uint32_t shadow_land(Block *b, uint32_t at, uint32_t len);

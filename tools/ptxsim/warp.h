@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of execution: a launch is a grid of blocks, a block has warps, a warp has 32 lanes that run in step.
+ * The state of execution: a launch is a grid of blocks, a block has warps, a warp has 32 lanes that
+ * run in step.
  *
  * Lanes that branch apart are kept on a stack: an entry has the lanes, where they are, and where
  * they meet those below. Which side of a branch runs first, which warp runs next and for how long
@@ -94,8 +95,8 @@ typedef struct Wgmma {
 	float *sums;
 } Wgmma;
 
-/* The moments that a warp has seen (shadow.h): the last one of each warp and of bulk copies, and the last one of
- * each warp whose stores a fence made visible to asynchronous operations. */
+/* The moments that a warp has seen (shadow.h): the last one of each warp and of bulk copies, and
+ * the last one of each warp whose stores a fence made visible to asynchronous operations. */
 typedef struct Seen {
 	uint32_t clock[CLOCKS], fenced[MAX_WARPS];
 } Seen;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wgmma: four warps multiply matrices in shared memory, asynchronously. Each warp has 16 of the 64 rows.
+ * wgmma: four warps multiply matrices in shared memory, asynchronously. Each warp has 16 of the 64
+ * rows.
  *
  * A product waits in its warp and is computed when the warp waits for its group, not before. Until
  * then the registers of its sums have numbers that nobody wants, so that whoever reads them gets a
- * wrong result. Products that add to the same registers follow one another in one array of sums. The
- * operands are read when the product begins and again when it is computed: whoever writes them
+ * wrong result. Products that add to the same registers follow one another in one array of sums.
+ * The operands are read when the product begins and again when it is computed: whoever writes them
  * between the two has a race.
  *
- * A descriptor says where an operand lies: bits 0-13 its address, 16-29 and 32-45 two distances, all
- * in units of 16 bytes, and 62-63 the swizzle, of rows of 128, 64 or 32 bytes, or none. The PTX ISA,
- * "Canonical Layouts", defines which element lies where.
+ * A descriptor says where an operand lies: bits 0-13 its address, 16-29 and 32-45 two distances,
+ * all in units of 16 bytes, and 62-63 the swizzle, of rows of 128, 64 or 32 bytes, or none. The PTX
+ * ISA, "Canonical Layouts", defines which element lies where.
  */
 #include "tools/ptxsim/decode.h"
 #include "tools/ptxsim/half.h"
@@ -29,8 +30,8 @@ typedef struct Shape {
 	float sign[2];
 } Shape;
 
-/* The address of element TERM of row or column SIDE of the operand that DESC describes. MN: it is contiguous
- * along the side. */
+/* The address of element TERM of row or column SIDE of the operand that DESC describes. MN: it is
+ * contiguous along the side. */
 static uint32_t address_of(uint64_t desc, bool mn, int side, int term)
 {
 	static const uint32_t widths[] = {PIECE, 128, 64, 32};
@@ -170,7 +171,8 @@ static void take_sums(Warp *w, Wgmma *op)
 		}
 }
 
-/* D, A or its descriptor, B's descriptor, whether to add; S[0..1]: the descriptors; S[2]: the predicate */
+/* D, A or its descriptor, B's descriptor, whether to add; S[0..1]: the descriptors; S[2]: the
+ * predicate */
 static void exec_begin(Warp *w, const Inst *in, uint32_t mask)
 {
 	const Shape *s = in->more;

@@ -167,8 +167,9 @@ static void check_bounds_flat(void)
 	ctx_free(c);
 }
 
-/* A value that is rounded to a narrower type inside an expression may move by one ulp of it, although
- * both ends of its interval round to the same number. A value without a bound does not move. */
+/* A value that is rounded to a narrower type inside an expression may move by one ulp of it,
+ * although both ends of its interval round to the same number. A value without a bound does not
+ * move. */
 static void check_bounds_narrowed(void)
 {
 	Diag diag = {.out = stdout};

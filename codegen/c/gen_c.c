@@ -190,13 +190,28 @@ void gen_c_split(GenC *g, int nfiles)
 		}
 }
 
-void gen_c_prelude(GenC *g, StrBuf *b)
+bool gen_c_calls(const GenC *g, const char *name, int file)
+{
+	const size_t n = strlen(name);
+
+	VEC_EACH (fn, &g->funcs) {
+		const char *at = file < 0 || fn->file == file ? strstr(fn->text, name) : NULL;
+
+		while (at && at[n] != '(')
+			at = strstr(at + n, name);
+		if (at)
+			return true;
+	}
+	return false;
+}
+
+void gen_c_prelude(GenC *g, StrBuf *b, int file)
 {
 	ex_c_funcs(b, g->pool, &g->used_funcs);
-	c_transpose_functions(g, b);
+	c_transpose_functions(g, b, file);
 	c_quantise_functions(g, b);
 	c_lanes_functions(g, b);
-	c_tiles(g, b);
+	c_tiles(g, b, file);
 }
 
 /* Prints the nodes that FN serves as a comment. */
@@ -226,7 +241,7 @@ static void print_locs(StrBuf *b, const CFunc *fn)
 
 void gen_c_file(GenC *g, StrBuf *b, int file, bool statics)
 {
-	gen_c_prelude(g, b);
+	gen_c_prelude(g, b, file);
 	VEC_EACH (fn, &g->funcs) {
 		if (fn->file != file)
 			continue;

@@ -568,7 +568,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 		strbuf_printf(b, "\tconst %s *a%d = a + row[%d];\n", a, i, i);
 	strbuf_printf(
 		b,
-		"\n\tfor (int64_t k = 0; first || k < n; first = 0) {\n\t\tconst int64_t end = n - k > %d ? k + %d : n;\n",
+		"\n\tint64_t k = 0;\n\n\tdo {\n\t\tconst int64_t end = n - k > %d ? k + %d : n;\n",
 		TILE_DEPTH, TILE_DEPTH);
 	for (int j = 0; j < nv && is_ordered(g, t, rows); j++)
 		strbuf_printf(
@@ -604,8 +604,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *name, i
 		for (int j = 0; j < nv; j++)
 			strbuf_printf(b, "\t\t*(%s *)(acc + %d) = c%d_%d;\n", vector_type(g, t, j),
 				      i * t->nr + j * lanes, i, j);
-	strbuf_puts(b, "\t}\n");
-	strbuf_puts(b, "}\n\n");
+	strbuf_puts(b, "\t\tfirst = 0;\n\t} while (k < n);\n}\n\n");
 }
 
 /* A function for up to so many rows, with SETS of sums for each element. */
@@ -749,7 +748,7 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key, Na
 	strbuf_puts(b, "}\n\n");
 }
 
-void c_tiles(GenC *g, StrBuf *b)
+void c_tiles(GenC *g, StrBuf *b, int file)
 {
 	Names printed = {0};
 
@@ -758,5 +757,6 @@ void c_tiles(GenC *g, StrBuf *b)
 	c_tile_wide_functions(g, b);
 	c_tile_look_functions(g, b);
 	for (int i = 0; i < g->tiles.n; i++)
-		tile_function(g, b, &g->tile.at[i], g->tiles.at[i], &printed);
+		if (gen_c_calls(g, g->tiles.at[i], file))
+			tile_function(g, b, &g->tile.at[i], g->tiles.at[i], &printed);
 }

@@ -22,8 +22,8 @@ bool c_tile_skips(const GenC *g, const Tile *t);
 int c_tile_whole_runs(const Tile *t);
 /* The C type of an element of T's table of runs, the address of a run's first term. */
 const char *c_tile_run(const GenC *g, const Tile *t);
-/* Prints the micro-kernels that were used. */
-void c_tiles(GenC *g, StrBuf *b);
+/* Prints the micro-kernels that functions of part FILE call. */
+void c_tiles(GenC *g, StrBuf *b, int file);
 
 /* Panels of quantised numbers. */
 enum {

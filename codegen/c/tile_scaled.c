@@ -205,7 +205,7 @@ static void scaled_rows(const ScaledTile *s, const char *name, const char *param
 		strbuf_printf(b, "\tconst float *a%d = a + row[%d];\n", i, i);
 	strbuf_printf(
 		b,
-		"\tint64_t left = group;\n\n\tfor (int64_t k = 0; first || k < n; first = 0) {\n"
+		"\tint64_t left = group, k = 0;\n\n\tdo {\n"
 		"\t\tconst int64_t most = left < %d ? left : %d, end = n - k > most ? k + most : n;\n",
 		TILE_DEPTH, TILE_DEPTH);
 	put_vectors(s, "s", "scale", c_tile_widens(s->t) ? c_tile_wide(s->g, s->t) : NULL);
@@ -223,7 +223,7 @@ static void scaled_rows(const ScaledTile *s, const char *name, const char *param
 	put_scaled_sums(s);
 	strbuf_printf(
 		b,
-		"\t\tif (!left) {\n\t\t\tleft = group;\n\t\t\tscale += b_step;\n%s\t\t}\n\t}\n}\n\n",
+		"\t\tif (!left) {\n\t\t\tleft = group;\n\t\t\tscale += b_step;\n%s\t\t}\n\t\tfirst = 0;\n\t} while (k < n);\n}\n\n",
 		s->t->scaled.zero ? "\t\t\tzero += b_step;\n" : "");
 }
 

@@ -102,9 +102,9 @@ const char *c_transpose(GenC *g, int size)
 	return arena_printf(g->arena, "transpose_%d", size);
 }
 
-void c_transpose_functions(const GenC *g, StrBuf *b)
+void c_transpose_functions(GenC *g, StrBuf *b, int file)
 {
 	for (int size = 1; size <= MOST_TRANSPOSED; size *= 2)
-		if (g->transposes[size])
+		if (g->transposes[size] && gen_c_calls(g, c_transpose(g, size), file))
 			put_function(g, b, size);
 }

@@ -8,7 +8,7 @@
 /* Notes that elements of SIZE bytes, a power of two up to MOST_TRANSPOSED, are transposed;
  * returns the name of the function that does it. */
 const char *c_transpose(GenC *g, int size);
-/* Prints these functions, for the sizes in use. */
-void c_transpose_functions(const GenC *g, StrBuf *b);
+/* Prints those of these functions that functions of part FILE call. */
+void c_transpose_functions(GenC *g, StrBuf *b, int file);
 
 #endif

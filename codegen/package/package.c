@@ -356,14 +356,12 @@ static bool write_host(Pack *p)
 
 static bool write_texts(Pack *p)
 {
-	STRBUF_LOCAL(b);
-	bool ok;
+	STRBUF_LOCAL(dlrt);
+	STRBUF_LOCAL(scalar);
 
-	strbuf_puts(&b, embed_dlrt_h);
-	ok = write_source(p, "dlrt.h", &b);
-	strbuf_puts(&b, embed_scalar_h);
-	ok = ok && write_source(p, "scalar.h", &b);
-	return ok;
+	strbuf_puts(&dlrt, embed_dlrt_h);
+	strbuf_puts(&scalar, embed_scalar_h);
+	return write_source(p, "dlrt.h", &dlrt) && write_source(p, "scalar.h", &scalar);
 }
 
 static bool write_header(Pack *p)

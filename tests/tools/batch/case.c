@@ -408,7 +408,7 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out, bool verify)
 		kernels_table(&out->host, m->gpu ? m->gpu : m, gc[0],
 			      arena_printf(c->arena, "%s_stages", c->name));
 	gen_c_split(gc[0], 1);
-	gen_c_prelude(gc[0], &out->shared);
+	gen_c_prelude(gc[0], &out->shared, 0);
 	gen_c_file(gc[0], &all, 0, true);
 	strbuf_puts(&out->kernels, strbuf_str(&all) + out->shared.n);
 	strbuf_free(&all);

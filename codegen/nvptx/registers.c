@@ -2,7 +2,8 @@
 /*
  * Chooses how many blocks an SM runs at once (.minnctapersm), and so how many registers ptxas may
  * give a thread, from the number of registers that are live at once in the PTX that LLVM generated.
- * Liveness is computed over basic blocks (Aho, Lam, Sethi, Ullman: Compilers, 9.2.5).
+ * Liveness is computed backwards over the instructions, and passed between them where labels are
+ * (Aho, Lam, Sethi, Ullman: Compilers, 9.2.5).
  *
  * Without that directive ptxas spills a few registers to run more threads at once. With it, ptxas
  * uses all registers that the number of blocks allows, to unroll and to hoist loads, and spills if
@@ -36,7 +37,8 @@ typedef struct PtxLabel {
 	/* the branch table that it names, or null: labels with commas between them, and a
 	 * semicolon */
 	const char *table;
-	int at; /* index of the instruction after it */
+	int at;          /* index of the instruction after it */
+	uint64_t *alive; /* bit set of the registers that are live here */
 } PtxLabel;
 
 typedef struct PtxInst {
@@ -48,22 +50,15 @@ typedef struct PtxInst {
 	const char *targets; /* as PtxLabel.table, or null */
 } PtxInst;
 
-typedef struct BasicBlock {
-	int first, end;
-	int to, nto;  /* successors in LiveRegs.to, and their number */
-	uint64_t *in; /* bit set of the registers that are live at its begin */
-} BasicBlock;
-
 typedef struct LiveRegs {
 	Arena *arena;
 	VEC(RegClass) classes;
 	VEC(PtxLabel) labels;
 	VEC(PtxInst) insts;
 	VEC(int) regs;
-	VEC(BasicBlock) blocks;
-	VEC(int) to;
 	VEC(int) words; /* 32-bit words of each register; 0 for predicates */
 	uint64_t *now;  /* bit set of the live registers; the number of their words */
+	int sets;       /* the words of a bit set */
 	int alive, most;
 } LiveRegs;
 
@@ -186,7 +181,7 @@ static void read_body(LiveRegs *l, const char *s)
 		} else if (*s == '/') {
 			s = past(s, '\n');
 		} else if (*s == '$' && *end == ':') {
-			PtxLabel label = {s, NULL, l->insts.n};
+			PtxLabel label = {.name = s, .at = l->insts.n};
 
 			s = end + 1 + strspn(end + 1, " \t\n");
 			if (is_op(s, ".branchtargets")) {
@@ -204,7 +199,7 @@ static void read_body(LiveRegs *l, const char *s)
 	}
 }
 
-/* ---- Blocks ---- */
+/* ---- Liveness ---- */
 
 static const PtxLabel *find_label(const LiveRegs *l, const char *s)
 {
@@ -216,63 +211,22 @@ static const PtxLabel *find_label(const LiveRegs *l, const char *s)
 	return NULL;
 }
 
-/* Appends the blocks that begin at TARGETS; BLOCK: the block of each instruction. */
-static void add_targets(LiveRegs *l, const char *targets, const int *block)
+/* What is live at TARGETS is live. */
+static void see_targets(LiveRegs *l, const char *targets)
 {
-	for (const char *s = targets; *s != ';'; s++) {
-		const PtxLabel *to;
+	for (const char *s = targets + strcspn(targets, "$;"); *s != ';'; s += strcspn(s, "$;")) {
+		const PtxLabel *to = find_label(l, s);
 
-		s += strcspn(s, "$;");
-		if (*s == ';')
-			return;
-		to = find_label(l, s);
 		if (to && to->table)
-			add_targets(l, to->table, block);
-		else if (to && to->at < l->insts.n)
-			vec_push(l->arena, &l->to, block[to->at]);
-		s = word_end(s) - 1;
+			see_targets(l, to->table);
+		for (int w = 0; to && w < l->sets; w++)
+			for (uint64_t left = to->alive[w] & ~l->now[w]; left; left &= left - 1) {
+				l->now[w] |= left & -left;
+				l->alive += l->words.at[w * 64 + __builtin_ctzll(left)];
+			}
+		s = word_end(s);
 	}
 }
-
-static void add_edges(LiveRegs *l, const int *block)
-{
-	VEC_EACH_AT (b, &l->blocks) {
-		const PtxInst *last = &l->insts.at[b->end - 1];
-
-		b->to = l->to.n;
-		if (!last->ends && b->end < l->insts.n)
-			vec_push(l->arena, &l->to, block[b->end]);
-		if (last->targets)
-			add_targets(l, last->targets, block);
-		b->nto = l->to.n - b->to;
-	}
-}
-
-static void make_blocks(LiveRegs *l)
-{
-	bool *begins = NEW_ARRAY(l->arena, l->insts.n + 1, bool);
-	int *block = NEW_ARRAY(l->arena, l->insts.n + 1, int);
-	const int words = (l->words.n + 63) / 64;
-
-	begins[0] = true;
-	for (int i = 0; i < l->labels.n; i++)
-		begins[l->labels.at[i].at] = true;
-	for (int i = 0; i < l->insts.n; i++)
-		if (l->insts.at[i].targets || l->insts.at[i].ends)
-			begins[i + 1] = true;
-	for (int i = 0; i < l->insts.n; i++) {
-		block[i] = l->blocks.n;
-		if (begins[i])
-			vec_push(l->arena, &l->blocks,
-				 ((BasicBlock){.first = i,
-					       .in = NEW_ARRAY(l->arena, words, uint64_t)}));
-		vec_last(&l->blocks).end = i + 1;
-	}
-	add_edges(l, block);
-	l->now = NEW_ARRAY(l->arena, words, uint64_t);
-}
-
-/* ---- Liveness ---- */
 
 static void set_alive(LiveRegs *l, int r, bool alive)
 {
@@ -289,6 +243,12 @@ static void before_inst(LiveRegs *l, const PtxInst *in)
 {
 	const int *r = &l->regs.at[in->first];
 
+	if (in->ends) {
+		memset(l->now, 0, (size_t)l->sets * sizeof *l->now);
+		l->alive = 0;
+	}
+	if (in->targets)
+		see_targets(l, in->targets);
 	for (int i = 0; i < in->made; i++)
 		set_alive(l, r[i], true);
 	for (int i = 0; i < in->made && !in->guarded; i++)
@@ -297,27 +257,25 @@ static void before_inst(LiveRegs *l, const PtxInst *in)
 		set_alive(l, r[i], true);
 }
 
-/* Computes the registers that are live before block B from those after it; returns whether they
- * changed. */
-static bool before_block(LiveRegs *l, BasicBlock *b)
+/* Computes the registers that are live at all labels from those at the labels after; returns whether
+ * any changed. */
+static bool before_all(LiveRegs *l)
 {
-	const int words = (l->words.n + 63) / 64;
-	const size_t bytes = (size_t)words * sizeof *l->now;
+	const size_t bytes = (size_t)l->sets * sizeof *l->now;
+	int label = l->labels.n;
+	bool changed = false;
 
 	memset(l->now, 0, bytes);
-	for (int i = 0; i < b->nto; i++)
-		for (int w = 0; w < words; w++)
-			l->now[w] |= l->blocks.at[l->to.at[b->to + i]].in[w];
 	l->alive = 0;
-	for (int w = 0; w < words; w++)
-		for (uint64_t left = l->now[w]; left; left &= left - 1)
-			l->alive += l->words.at[w * 64 + __builtin_ctzll(left)];
-	for (int i = b->end - 1; i >= b->first; i--)
-		before_inst(l, &l->insts.at[i]);
-	if (!memcmp(b->in, l->now, bytes))
-		return false;
-	memcpy(b->in, l->now, bytes);
-	return true;
+	for (int i = l->insts.n; i >= 0; i--) {
+		if (i < l->insts.n)
+			before_inst(l, &l->insts.at[i]);
+		for (; label && l->labels.at[label - 1].at == i; label--) {
+			changed = changed || memcmp(l->labels.at[label - 1].alive, l->now, bytes);
+			memcpy(l->labels.at[label - 1].alive, l->now, bytes);
+		}
+	}
+	return changed;
 }
 
 /* The begin of the body of PTX's entry, after its helper functions; null: there is none. */
@@ -332,15 +290,15 @@ int ptx_most_alive(const char *ptx)
 {
 	const char *body = entry_body(ptx);
 	LiveRegs l = {.arena = arena_new()};
-	bool changed = body != NULL;
 
 	read_body(&l, body ? past(body, '{') : "");
-	make_blocks(&l);
-	while (changed) {
-		changed = false;
-		for (int i = l.blocks.n - 1; i >= 0; i--)
-			changed = before_block(&l, &l.blocks.at[i]) || changed;
+	l.sets = (l.words.n + 63) / 64;
+	l.now = NEW_ARRAY(l.arena, l.sets, uint64_t);
+	VEC_EACH_AT (label, &l.labels) {
+		label->alive = NEW_ARRAY(l.arena, l.sets, uint64_t);
 	}
+	while (before_all(&l))
+		;
 	arena_free(l.arena);
 	return l.most;
 }

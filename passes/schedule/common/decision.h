@@ -191,6 +191,8 @@ typedef struct Offers {
 	VEC(Offer) all;
 } Offers;
 
+struct LineText;
+
 /* K is a copy that the function may change, and whose arena holds the result. */
 typedef struct StrategyInfo {
 	const char *name;
@@ -205,10 +207,8 @@ typedef struct StrategyInfo {
 	int (*steps)(const Target *t, Kernel *k, const Decision *d, SizeStep *step);
 	/* Appends the stages of D, which is legal for K on T, to S: the variant of S->where. */
 	void (*emit)(const Target *t, Kernel *k, const Decision *d, Schedule *s);
-	/* Prints D without the name of the strategy. */
-	void (*print)(StrBuf *b, Kernel *k, const Decision *d);
-	/* Reads D from TEXT, which follows the name, to its end. False: WHY says what is wrong. */
-	bool (*parse)(Kernel *k, const char *text, Decision *d, StrBuf *why);
+	/* Prints or reads D without the name of the strategy, and without the grain. */
+	void (*text)(struct LineText *t, Kernel *k, Decision *d);
 	/* Adds decisions for K to O that differ from BASE, of this strategy, and that may be
 	 * illegal. */
 	void (*offer)(Offers *o, Kernel *k, const Decision *base);
@@ -232,27 +232,34 @@ Decision *decision_copy(Arena *a, const Decision *d, int nstmts);
 
 /* Appends a text to WHY, which says what is wrong with a decision. Returns false. */
 bool decision_refuse(StrBuf *why, const char *fmt, ...) BASE_PRINTF(2, 3);
-/* Moves *P past WORD, a word or a punctuation mark, and the space before it; false if another
- * one is there. */
-bool line_accept(const char **p, const char *word);
-/* The same, where WORD has to follow. */
-bool line_expect(const char **p, const char *word, StrBuf *why);
-/* Reads a number, from 1 to 2^40. */
-bool line_number(const char **p, int64_t *v, StrBuf *why);
-/* Reads a name of letters, digits, _ and . to NAME, which has room for MOST_NAME bytes. */
+/* A text that one function prints and reads: to OUT, or from IN if OUT is null. OK is false after the
+ * first thing that is wrong in IN, which WHY says; nothing is read then. */
+typedef struct LineText {
+	StrBuf *out, *why;
+	const char *in;
+	bool ok;
+} LineText;
+
+/* The text that is read is wrong. */
+void line_wrong(LineText *t, const char *fmt, ...) BASE_PRINTF(2, 3);
+/* WORDS are words or punctuation marks. Where they are read, there may be other spaces. */
+void line_put(LineText *t, const char *words);
+/* WORD, which may be left out. Prints it if IS; returns whether it is there. */
+bool line_opt(LineText *t, bool is, const char *word);
+/* WORDS and a number, from 1 to 2^40. */
+void line_number(LineText *t, const char *words, int64_t *v);
+/* A name of letters, digits, _ and . of at most MOST_NAME bytes. */
 enum { MOST_NAME = 64 };
-bool line_name(const char **p, char *name, StrBuf *why);
+void line_name(LineText *t, char *name);
 /* A row of ir/loop/mma.def, and how operand NAME gets to shared memory: "k:async*2". */
-bool line_mma(const char **p, MmaKind *kind, StrBuf *why);
-bool line_hold(const char **p, const char *name, Hold *h, StrBuf *why);
-/* Digits of a GPU's decision: line_digit reads PLACE with a number from 1 to 1024, "warp4" for example; line_optional reads
- * it if it is there, and else leaves *N; line_instruction reads "mma8", where N is 8. */
-bool line_digit(const char **p, const char *place, int *n, StrBuf *why);
-bool line_optional(const char **p, const char *place, int *n, StrBuf *why);
-bool line_instruction(const char **p, int n, StrBuf *why);
-void hold_print(StrBuf *b, const char *name, const Hold *h);
-/* Nothing is left. */
-bool line_end(const char *p, StrBuf *why);
+void line_mma(LineText *t, MmaKind *kind);
+void line_hold(LineText *t, const char *name, Hold *h);
+/* Digits of a GPU's decision: line_digit has PLACE and a number from 1 to 1024, "warp4" for example,
+ * which is *N in units of UNIT; line_optional leaves out a number of 1; line_instruction has "mma8",
+ * where N is 8. */
+void line_digit(LineText *t, const char *place, int *n, int unit);
+void line_optional(LineText *t, const char *place, int *n);
+void line_instruction(LineText *t, int n);
 /* The name of iterator I of IT, as decisions have it: `h`, or `h.2` for the second one of this
  * name. */
 void line_iter(Iter *const *it, int i, char *name);

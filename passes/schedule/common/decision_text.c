@@ -45,127 +45,164 @@ static const char *found(const char *p, char *text)
 	return text;
 }
 
-bool line_accept(const char **p, const char *word)
+void line_wrong(LineText *t, const char *fmt, ...)
 {
-	const size_t n = strlen(word);
+	va_list ap;
 
-	skip_space(p);
-	if (strncmp(*p, word, n) || (in_word(word[n - 1]) && in_word((*p)[n])))
+	va_start(ap, fmt);
+	if (t->ok && !t->out)
+		strbuf_vprintf(t->why, fmt, ap);
+	va_end(ap);
+	t->ok = false;
+}
+
+static bool is_read(const LineText *t)
+{
+	return t->ok && !t->out;
+}
+
+/* Moves past the N bytes of WORD; false if another word is there. */
+static bool accept(LineText *t, const char *word, size_t n)
+{
+	skip_space(&t->in);
+	if (strncmp(t->in, word, n) || (in_word(word[n - 1]) && in_word(t->in[n])))
 		return false;
-	*p += n;
+	t->in += n;
 	return true;
 }
 
-bool line_expect(const char **p, const char *word, StrBuf *why)
+void line_put(LineText *t, const char *words)
 {
 	char text[32];
 
-	return line_accept(p, word) ||
-	       decision_refuse(why, "expected \"%s\" instead of %s", word, found(*p, text));
+	if (t->out)
+		strbuf_puts(t->out, words);
+	for (const char *s = words + strspn(words, " "); *s && is_read(t);) {
+		const size_t n = strcspn(s, " ");
+
+		if (!accept(t, s, n))
+			line_wrong(t, "expected \"%.*s\" instead of %s", (int)n, s,
+				   found(t->in, text));
+		s += n + strspn(s + n, " ");
+	}
 }
 
-bool line_number(const char **p, int64_t *v, StrBuf *why)
+bool line_opt(LineText *t, bool is, const char *word)
+{
+	if (t->out && is)
+		strbuf_puts(t->out, word);
+	word += strspn(word, " ");
+	return t->out ? is : t->ok && accept(t, word, strlen(word));
+}
+
+void line_number(LineText *t, const char *words, int64_t *v)
 {
 	const int64_t most = (int64_t)1 << 40;
 	char text[32];
 
-	skip_space(p);
-	if (!isdigit((unsigned char)**p))
-		return decision_refuse(why, "expected a number instead of %s", found(*p, text));
-	for (*v = 0; isdigit((unsigned char)**p) && *v <= most; (*p)++)
-		*v = *v * 10 + (**p - '0');
-	return (*v >= 1 && *v <= most) ||
-	       decision_refuse(why, "a number is not from 1 to %lld", (long long)most);
+	line_put(t, words);
+	if (t->out)
+		strbuf_printf(t->out, "%lld", (long long)*v);
+	if (!is_read(t))
+		return;
+	skip_space(&t->in);
+	if (!isdigit((unsigned char)*t->in)) {
+		line_wrong(t, "expected a number instead of %s", found(t->in, text));
+		return;
+	}
+	for (*v = 0; isdigit((unsigned char)*t->in) && *v <= most; t->in++)
+		*v = *v * 10 + (*t->in - '0');
+	if (*v < 1 || *v > most)
+		line_wrong(t, "a number is not from 1 to %lld", (long long)most);
 }
 
-bool line_name(const char **p, char *name, StrBuf *why)
+void line_name(LineText *t, char *name)
 {
 	char text[32];
 	size_t n = 0;
 
-	skip_space(p);
-	while (in_word((*p)[n]))
+	if (t->out)
+		strbuf_puts(t->out, name);
+	if (!is_read(t))
+		return;
+	skip_space(&t->in);
+	while (in_word(t->in[n]))
 		n++;
 	if (!n || n >= MOST_NAME)
-		return decision_refuse(why, "expected a name instead of %s", found(*p, text));
-	snprintf(name, MOST_NAME, "%.*s", (int)n, *p);
-	*p += n;
-	return true;
+		line_wrong(t, "expected a name instead of %s", found(t->in, text));
+	else
+		snprintf(name, MOST_NAME, "%.*s", (int)n, t->in);
+	t->in += t->ok ? n : 0;
 }
 
-bool line_mma(const char **p, MmaKind *kind, StrBuf *why)
+void line_mma(LineText *t, MmaKind *kind)
 {
 	char name[MOST_NAME];
+	int i = 0;
 
-	if (!line_name(p, name, why))
-		return false;
-	for (int i = 0; i < MMA_COUNT; i++)
-		if (!strcmp(mma_info[i].name, name)) {
-			*kind = (MmaKind)i;
-			return true;
-		}
-	return decision_refuse(why, "there is no instruction \"%s\" in ir/loop/mma.def", name);
+	snprintf(name, sizeof name, "%s", t->out ? mma_info[*kind].name : "");
+	line_name(t, name);
+	while (i < MMA_COUNT && strcmp(mma_info[i].name, name))
+		i++;
+	if (i == MMA_COUNT)
+		line_wrong(t, "there is no instruction \"%s\" in ir/loop/mma.def", name);
+	else
+		*kind = (MmaKind)i;
 }
 
-bool line_hold(const char **p, const char *name, Hold *h, StrBuf *why)
+void line_hold(LineText *t, const char *name, Hold *h)
 {
-	int64_t n = 1;
+	int64_t n = t->out ? h->stages : 1;
 
-	if (!line_expect(p, name, why) || !line_expect(p, ":", why))
-		return false;
-	h->async = line_accept(p, "async");
-	if (!h->async && !line_expect(p, "shared", why))
-		return false;
-	if (line_accept(p, "*") && !line_number(p, &n, why))
-		return false;
+	line_put(t, " ");
+	line_put(t, name);
+	line_put(t, ":");
+	h->async = line_opt(t, h->async, "async");
+	if (!h->async)
+		line_put(t, "shared");
+	if (line_opt(t, n > 1, "*"))
+		line_number(t, "", &n);
 	h->stages = n > 99 ? 99 : (int)n;
-	return true;
 }
 
-bool line_digit(const char **p, const char *place, int *n, StrBuf *why)
+void line_digit(LineText *t, const char *place, int *n, int unit)
 {
-	char word[MOST_NAME], *end;
-	const size_t len = strlen(place);
+	char word[MOST_NAME], *end = word;
+	const char *is = place + strspn(place, " ");
 	long v;
 
-	if (!line_name(p, word, why))
-		return false;
-	v = strncmp(word, place, len) ? 0 : strtol(word + len, &end, 10);
+	if (t->out)
+		strbuf_printf(t->out, "%s%d", place, *n / unit);
+	if (!is_read(t))
+		return;
+	line_name(t, word);
+	if (!t->ok)
+		return;
+	v = strncmp(word, is, strlen(is)) ? 0 : strtol(word + strlen(is), &end, 10);
 	if (v < 1 || v > 1024 || *end)
-		return decision_refuse(why, "\"%s\" is not a digit %s with a number from 1 to 1024",
-				       word, place);
-	*n = (int)v;
-	return true;
+		line_wrong(t, "\"%s\" is not a digit %s with a number from 1 to 1024", word, is);
+	*n = (int)v * unit;
 }
 
-bool line_optional(const char **p, const char *place, int *n, StrBuf *why)
+void line_optional(LineText *t, const char *place, int *n)
 {
-	skip_space(p);
-	return strncmp(*p, place, strlen(place)) || line_digit(p, place, n, why);
+	const char *is = place + strspn(place, " ");
+
+	if (is_read(t)) {
+		*n = 1;
+		skip_space(&t->in);
+	}
+	if (t->out ? *n > 1 : !strncmp(t->in, is, strlen(is)))
+		line_digit(t, place, n, 1);
 }
 
-bool line_instruction(const char **p, int n, StrBuf *why)
+void line_instruction(LineText *t, int n)
 {
-	int v;
+	int v = n;
 
-	return line_digit(p, "mma", &v, why) &&
-	       (v == n || decision_refuse(why, "the instruction has mma%d here, not mma%d", n, v));
-}
-
-void hold_print(StrBuf *b, const char *name, const Hold *h)
-{
-	strbuf_printf(b, " %s:%s", name, h->async ? "async" : "shared");
-	if (h->stages > 1)
-		strbuf_printf(b, "*%d", h->stages);
-}
-
-bool line_end(const char *p, StrBuf *why)
-{
-	char text[32];
-
-	skip_space(&p);
-	return !*p ||
-	       decision_refuse(why, "expected the end of the line instead of %s", found(p, text));
+	line_digit(t, " mma", &v, 1);
+	if (v != n)
+		line_wrong(t, "the instruction has mma%d here, not mma%d", n, v);
 }
 
 /* ---- Names of iterators ---- */
@@ -210,25 +247,39 @@ int line_find_iter(Iter *const *it, int n, const char *name)
 
 /* ---- A decision ---- */
 
+/* The whole decision, but for the strategy's name. */
+static void decision_text(LineText *t, Kernel *k, Decision *d)
+{
+	char text[32];
+
+	strategy_table[d->strategy].text(t, k, d);
+	if (!strategy_table[d->strategy].gpu)
+		line_number(t, " grain ", &d->grain);
+	if (is_read(t) && *(t->in += strspn(t->in, " \t\r")))
+		line_wrong(t, "expected the end of the line instead of %s", found(t->in, text));
+}
+
 void decision_print(StrBuf *b, Kernel *k, const Decision *d)
 {
+	Decision copy = *d;
+
 	strbuf_puts(b, strategy_table[d->strategy].name);
-	strategy_table[d->strategy].print(b, k, d);
-	if (!strategy_table[d->strategy].gpu)
-		strbuf_printf(b, " grain %lld", (long long)d->grain);
+	decision_text(&(LineText){.out = b, .ok = true}, k, &copy);
 }
 
 Decision *decision_parse(const Target *t, Kernel *k, const char *text, StrBuf *why)
 {
 	Decision *d = NEW(k->arena, Decision);
+	LineText line = {.in = text, .why = why, .ok = true};
 
 	for (int s = 0; s < STRATEGY_COUNT; s++) {
 		const StrategyInfo *of = &strategy_table[s];
 
-		if (of->gpu != (t->gpu != NULL) || !line_accept(&text, of->name))
+		if (of->gpu != (t->gpu != NULL) || !line_opt(&line, true, of->name))
 			continue;
 		*d = (Decision){.strategy = (Strategy)s};
-		return of->parse(k, text, d, why) && of->legal(t, k, d, why) ? d : NULL;
+		decision_text(&line, k, d);
+		return line.ok && of->legal(t, k, d, why) ? d : NULL;
 	}
 	decision_refuse(why, "expected a strategy:");
 	for (int s = 0, n = 0; s < STRATEGY_COUNT; s++)

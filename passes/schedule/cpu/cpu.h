@@ -26,10 +26,8 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
 
 /* ---- gemm_text.c ---- */
 
-void product_print(StrBuf *b, Kernel *k, const Decision *d);
-bool product_parse(Kernel *k, const char *text, Decision *d, StrBuf *why);
-void attention_print(StrBuf *b, Kernel *k, const Decision *d);
-bool attention_parse(Kernel *k, const char *text, Decision *d, StrBuf *why);
+void product_text(LineText *t, Kernel *k, Decision *d);
+void attention_text(LineText *t, Kernel *k, Decision *d);
 
 /* ---- gemm_offer.c ---- */
 
@@ -66,8 +64,7 @@ bool rows_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
 
 /* ---- row_text.c ---- */
 
-void rows_print(StrBuf *b, Kernel *k, const Decision *d);
-bool rows_parse(Kernel *k, const char *text, Decision *d, StrBuf *why);
+void rows_text(LineText *t, Kernel *k, Decision *d);
 
 /* ---- row_offer.c ---- */
 

@@ -9,115 +9,56 @@
  */
 #include "passes/schedule/cpu/cpu.h"
 
-static const char axis_name[] = "gnm";
-static const char *const fetch_name[] = {[FETCH_PANEL] = "panel", [FETCH_ROWS] = "rows"};
-
-static void print_axes(StrBuf *b, const ProductAxis *axis, int n)
-{
-	strbuf_puts(b, " parallel ");
-	for (int i = 0; i < n; i++)
-		strbuf_printf(b, "%s%c", i ? "," : "", axis_name[axis[i]]);
-	if (!n)
-		strbuf_puts(b, "none");
-}
-
-void product_print(StrBuf *b, Kernel *k, const Decision *d)
-{
-	const ProductDecision *p = &d->product;
-
-	(void)k;
-	strbuf_printf(b, " tile %lldx%lld block %lldx%lldx", (long long)p->mr, (long long)p->nr,
-		      (long long)p->mc, (long long)p->nc);
-	if (p->kc)
-		strbuf_printf(b, "%lld", (long long)p->kc);
-	else
-		strbuf_puts(b, "all");
-	strbuf_printf(b, " pack %s%s%s order %s",
-		      p->pack_a   ? p->pack_b ? "a,b" : "a"
-		      : p->pack_b ? "b"
-				  : "none",
-		      p->dot ? " dot" : "", p->matrix ? " matrix" : "",
-		      p->panels_first ? "n,m" : "m,n");
-	if (p->fetch)
-		strbuf_printf(b, " fetch %s", fetch_name[p->fetch]);
-	print_axes(b, p->parallel, p->nparallel);
-}
-
-void attention_print(StrBuf *b, Kernel *k, const Decision *d)
-{
-	const AttentionDecision *a = &d->attention;
-
-	(void)k;
-	strbuf_printf(b, " tile %lldx%lld block %lld rows %lld pack %s%s", (long long)a->mr,
-		      (long long)a->nr, (long long)a->mc, (long long)a->rows,
-		      a->pack_a ? "a" : "none", a->fetch ? " fetch batch" : "");
-	print_axes(b, a->parallel, a->nparallel);
-}
+#include <string.h>
 
 /* The x between two sizes, which a digit or a word follows. */
-static bool read_x(const char **p, StrBuf *why)
+static void by(LineText *t)
 {
-	if (**p != 'x')
-		return line_expect(p, "x", why);
-	(*p)++;
-	return true;
+	if (t->out || *t->in != 'x')
+		line_put(t, "x");
+	else
+		t->in += t->ok;
 }
 
-/* Reads AxB to V[0] and V[1]. */
-static bool read_sides(const char **p, int64_t v[2], StrBuf *why)
+static void order(LineText *t, ProductDecision *p)
 {
-	return line_number(p, &v[0], why) && read_x(p, why) && line_number(p, &v[1], why);
+	char first[MOST_NAME] = "m", second[MOST_NAME] = "n";
+
+	line_put(t, " order ");
+	if (t->out && p->panels_first)
+		*first = 'n', *second = 'm';
+	line_name(t, first);
+	line_put(t, ",");
+	line_name(t, second);
+	p->panels_first = !strcmp(first, "n") && !strcmp(second, "m");
+	if (!p->panels_first && (strcmp(first, "m") || strcmp(second, "n")))
+		line_wrong(t, "the order of tiles is n,m or m,n");
 }
 
-static bool read_tile(const char **p, ProductDecision *d, StrBuf *why)
+static void packing(LineText *t, ProductDecision *p)
 {
-	int64_t tile[2], block[2];
-
-	if (!line_expect(p, "tile", why) || !read_sides(p, tile, why) ||
-	    !line_expect(p, "block", why) || !read_sides(p, block, why) || !read_x(p, why))
-		return false;
-	d->mr = tile[0];
-	d->nr = tile[1];
-	d->mc = block[0];
-	d->nc = block[1];
-	return line_accept(p, "all") || line_number(p, &d->kc, why);
+	line_put(t, " pack ");
+	if (line_opt(t, !p->pack_a && !p->pack_b, "none"))
+		return;
+	p->pack_a = line_opt(t, p->pack_a, "a");
+	if (!p->pack_a || line_opt(t, p->pack_b, ","))
+		p->pack_b = line_opt(t, p->pack_b, "b");
+	if (!p->pack_a && !p->pack_b)
+		line_wrong(t, "pack takes a, b, \"a,b\" or none");
 }
 
-static bool read_packing(const char **p, ProductDecision *d, StrBuf *why)
+static void fetch(LineText *t, ProductDecision *p)
 {
-	if (!line_expect(p, "pack", why))
-		return false;
-	if (line_accept(p, "none"))
-		return true;
-	d->pack_a = line_accept(p, "a");
-	d->pack_b = d->pack_a ? line_accept(p, ",") && line_accept(p, "b") : line_accept(p, "b");
-	return d->pack_a || d->pack_b || decision_refuse(why, "pack takes a, b, \"a,b\" or none");
-}
+	static const char *const names[] = {[FETCH_PANEL] = " panel", [FETCH_ROWS] = " rows"};
+	ProductFetch f = FETCH_PANEL;
 
-static bool read_dot_and_order(const char **p, ProductDecision *d, StrBuf *why)
-{
-	char first[MOST_NAME], second[MOST_NAME];
-
-	d->dot = line_accept(p, "dot");
-	d->matrix = line_accept(p, "matrix");
-	if (!line_expect(p, "order", why) || !line_name(p, first, why) ||
-	    !line_expect(p, ",", why) || !line_name(p, second, why))
-		return false;
-	d->panels_first = !strcmp(first, "n") && !strcmp(second, "m");
-	return d->panels_first || (!strcmp(first, "m") && !strcmp(second, "n")) ||
-	       decision_refuse(why, "the order of tiles is n,m or m,n");
-}
-
-static bool read_fetch(const char **p, ProductDecision *d, StrBuf *why)
-{
-	if (!line_accept(p, "fetch"))
-		return true;
-	for (ProductFetch f = FETCH_PANEL; f <= FETCH_ROWS; f++)
-		if (line_accept(p, fetch_name[f])) {
-			d->fetch = f;
-			return true;
-		}
-	return decision_refuse(why, "fetch takes panel or rows");
+	if (!line_opt(t, p->fetch != 0, " fetch"))
+		return;
+	while (f <= FETCH_ROWS && !line_opt(t, f == p->fetch, names[f]))
+		f++;
+	if (f > FETCH_ROWS)
+		line_wrong(t, "fetch takes panel or rows");
+	p->fetch = f;
 }
 
 /* The axes that a decision's line may name for a strategy. */
@@ -132,80 +73,80 @@ static const AxisNames product_axes = {"gnm", "a product has g, n and m", "k",
 static const AxisNames attention_axes = {"gm", "an attention has g and m", "kn",
 					 "a row of scores goes along it, or the sum of one"};
 
-/* Reads the parallel axes to PARALLEL, *N of them. */
-static bool read_parallel(const char **p, const AxisNames *axes, ProductAxis *parallel, int *n,
-			  StrBuf *why)
+/* An axis that is not among the N of PARALLEL. */
+static void axis(LineText *t, const AxisNames *axes, ProductAxis *parallel, int n)
 {
-	char name[MOST_NAME];
+	static const char names[] = "gnm";
+	char name[MOST_NAME] = {t->out ? names[parallel[n]] : '\0'};
+	const char *at;
 
-	if (!line_expect(p, "parallel", why))
-		return false;
-	if (line_accept(p, "none"))
-		return true;
-	do {
-		const char *axis;
-
-		if (!line_name(p, name, why))
-			return false;
-		axis = strlen(name) == 1 && strchr(axes->may, *name) ? strchr(axis_name, *name)
-								     : NULL;
-		if (strlen(name) == 1 && strchr(axes->may_not, *name))
-			return decision_refuse(
-				why,
-				"iterator %s carries a dependence: %s, so it cannot be parallel",
-				name, axes->since);
-		if (!axis)
-			return decision_refuse(why, "there is no iterator \"%s\"; %s", name,
-					       axes->has);
-		for (int i = 0; i < *n; i++)
-			if (parallel[i] == (ProductAxis)(axis - axis_name))
-				return decision_refuse(why, "iterator %s is named twice", name);
-		parallel[(*n)++] = (ProductAxis)(axis - axis_name);
-	} while (line_accept(p, ","));
-	return true;
+	line_name(t, name);
+	if (!t->ok)
+		return;
+	at = strlen(name) == 1 && strchr(axes->may, *name) ? strchr(names, *name) : NULL;
+	if (strlen(name) == 1 && strchr(axes->may_not, *name))
+		line_wrong(t, "iterator %s carries a dependence: %s, so it cannot be parallel",
+			   name, axes->since);
+	else if (!at)
+		line_wrong(t, "there is no iterator \"%s\"; %s", name, axes->has);
+	for (int i = 0; i < n && at; i++)
+		if (parallel[i] == (ProductAxis)(at - names))
+			line_wrong(t, "iterator %s is named twice", name);
+	parallel[n] = (ProductAxis)(at ? at - names : 0);
 }
 
-bool product_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
+/* The parallel axes PARALLEL, *N of them. */
+static void parallel_axes(LineText *t, const AxisNames *axes, ProductAxis *parallel, int *n)
+{
+	int i = 0;
+
+	line_put(t, " parallel ");
+	if (line_opt(t, !*n, "none"))
+		return;
+	do
+		axis(t, axes, parallel, i++);
+	while (line_opt(t, i < *n, ","));
+	*n = i;
+}
+
+void product_text(LineText *t, Kernel *k, Decision *d)
 {
 	ProductDecision *p = &d->product;
 
 	(void)k;
-	return read_tile(&text, p, why) && read_packing(&text, p, why) &&
-	       read_dot_and_order(&text, p, why) && read_fetch(&text, p, why) &&
-	       read_parallel(&text, &product_axes, p->parallel, &p->nparallel, why) &&
-	       line_expect(&text, "grain", why) && line_number(&text, &d->grain, why) &&
-	       line_end(text, why);
+	line_number(t, " tile ", &p->mr);
+	by(t);
+	line_number(t, "", &p->nr);
+	line_number(t, " block ", &p->mc);
+	by(t);
+	line_number(t, "", &p->nc);
+	by(t);
+	if (!line_opt(t, !p->kc, "all"))
+		line_number(t, "", &p->kc);
+	packing(t, p);
+	p->dot = line_opt(t, p->dot, " dot");
+	p->matrix = line_opt(t, p->matrix, " matrix");
+	order(t, p);
+	fetch(t, p);
+	parallel_axes(t, &product_axes, p->parallel, &p->nparallel);
 }
 
-/* Reads WORD and a number. */
-static bool read_size(const char **p, const char *word, int64_t *v, StrBuf *why)
-{
-	return line_expect(p, word, why) && line_number(p, v, why);
-}
-
-static bool read_attention(const char **p, AttentionDecision *d, StrBuf *why)
-{
-	int64_t tile[2];
-
-	if (!line_expect(p, "tile", why) || !read_sides(p, tile, why) ||
-	    !read_size(p, "block", &d->mc, why) || !read_size(p, "rows", &d->rows, why) ||
-	    !line_expect(p, "pack", why))
-		return false;
-	d->mr = tile[0];
-	d->nr = tile[1];
-	d->pack_a = line_accept(p, "a");
-	if (!d->pack_a && !line_expect(p, "none", why))
-		return false;
-	d->fetch = line_accept(p, "fetch");
-	return !d->fetch || line_expect(p, "batch", why);
-}
-
-bool attention_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
+void attention_text(LineText *t, Kernel *k, Decision *d)
 {
 	AttentionDecision *a = &d->attention;
 
 	(void)k;
-	return read_attention(&text, a, why) &&
-	       read_parallel(&text, &attention_axes, a->parallel, &a->nparallel, why) &&
-	       read_size(&text, "grain", &d->grain, why) && line_end(text, why);
+	line_number(t, " tile ", &a->mr);
+	by(t);
+	line_number(t, "", &a->nr);
+	line_number(t, " block ", &a->mc);
+	line_number(t, " rows ", &a->rows);
+	line_put(t, " pack ");
+	a->pack_a = line_opt(t, a->pack_a, "a");
+	if (!a->pack_a)
+		line_put(t, "none");
+	a->fetch = line_opt(t, a->fetch, " fetch");
+	if (a->fetch)
+		line_put(t, " batch");
+	parallel_axes(t, &attention_axes, a->parallel, &a->nparallel);
 }

@@ -12,86 +12,9 @@
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/row_impl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Printing ---- */
-
-static void print_group(StrBuf *b, const Band *band, const IterGroup *g)
-{
-	char name[MOST_NAME];
-
-	for (int i = 0; i < g->n; i++) {
-		line_iter(band->iter, g->of[i], name);
-		strbuf_printf(b, "%s%s", i ? "*" : "", name);
-	}
-}
-
-/* The groups of ROLE, after WORD; nothing if there are none. */
-static void print_role(StrBuf *b, const RowPlan *p, IterRole role, const char *word)
-{
-	const RowStage *st = p->stage;
-	int n = 0;
-
-	for (int i = 0; i < st->ngroups; i++) {
-		if (st->group[i].role != role)
-			continue;
-		strbuf_printf(b, n++ ? "," : " %s ", word);
-		print_group(b, p->band, &st->group[i]);
-	}
-}
-
-static void print_reduction(StrBuf *b, const Stmt *s, const StmtDecision *how)
-{
-	char name[MOST_NAME];
-
-	switch (how->form) {
-	case REDUCE_LANES:
-		line_iter(s->iter + s->nband, how->lane - s->nband, name);
-		strbuf_printf(b, "%d lanes %s", s->id, name);
-		break;
-	case REDUCE_STENCIL:
-		strbuf_printf(b, "%d stencil %lld", s->id, (long long)how->points);
-		break;
-	default: strbuf_printf(b, "%d %s", s->id, how->form == REDUCE_TAPS ? "taps" : "states");
-	}
-}
-
-static void print_stage(StrBuf *b, const Kernel *k, const RowPlan *p)
-{
-	int n = 0;
-
-	print_role(b, p, ITER_PARALLEL, "parallel");
-	print_role(b, p, ITER_SERIAL, "serial");
-	print_role(b, p, ITER_TILE, "tile");
-	if (p->stage->tile)
-		strbuf_printf(b, " %lld", (long long)p->stage->tile);
-	print_role(b, p, ITER_VECTOR, "vector");
-	if (p->stage->block)
-		strbuf_printf(b, " block %lld", (long long)p->stage->block);
-	for (int i = p->first; i <= p->last; i++)
-		if (p->how[i].form) {
-			strbuf_puts(b, n++ ? "," : " reduce ");
-			print_reduction(b, k->stmts.at[i], &p->how[i]);
-		}
-	n = 0;
-	for (int i = p->first; i <= p->last; i++)
-		if (p->how[i].hold)
-			strbuf_printf(b, n++ ? ",%d" : " hold %d", i);
-}
-
-void rows_print(StrBuf *b, Kernel *k, const Decision *d)
-{
-	for (int i = 0; i < d->rows.nstages; i++) {
-		Band band;
-		const RowPlan plan = row_plan(k, d, i, &band);
-
-		strbuf_puts(b, i ? " |" : "");
-		print_stage(b, k, &plan);
-	}
-}
-
-/* ---- Reading ---- */
 
 /* Says why NAME is not an iterator of the stage that may be parallel. */
 static bool no_iterator(const RowPlan *p, const Kernel *k, const char *name, StrBuf *why)
@@ -138,147 +61,175 @@ static bool is_used(const RowStage *st, int b)
 	return false;
 }
 
-static bool read_group(const char **t, const RowPlan *p, const Kernel *k, IterRole role,
-		       StrBuf *why)
+/* Iterator I of group G. */
+static void iterator(LineText *t, const RowPlan *p, const Kernel *k, IterGroup *g, int i)
 {
 	char name[MOST_NAME];
-	IterGroup *g = &p->stage->group[p->stage->ngroups];
+	int b;
 
-	*g = (IterGroup){.role = role};
-	do {
-		int b;
-
-		if (!line_name(t, name, why))
-			return false;
-		b = line_find_iter(p->band->iter, p->band->n, name);
-		if (b < 0)
-			return no_iterator(p, k, name, why);
-		for (int i = 0; i < g->n; i++)
-			if (g->of[i] == b)
-				return decision_refuse(why, "iterator %s is named twice", name);
-		if (is_used(p->stage, b))
-			return decision_refuse(why, "iterator %s is named twice", name);
+	if (t->out)
+		line_iter(p->band->iter, g->of[i], name);
+	line_name(t, name);
+	if (t->out || !t->ok)
+		return;
+	b = line_find_iter(p->band->iter, p->band->n, name);
+	if (b < 0)
+		t->ok = no_iterator(p, k, name, t->why);
+	else if (is_used(p->stage, b))
+		line_wrong(t, "iterator %s is named twice", name);
+	else
 		g->of[g->n++] = (uint8_t)b;
-	} while (line_accept(t, "*"));
-	p->stage->ngroups++;
-	return true;
 }
 
-static bool read_groups(const char **t, const RowPlan *p, const Kernel *k, const char *word,
-			IterRole role, StrBuf *why)
+static void group(LineText *t, const RowPlan *p, const Kernel *k, IterGroup *g)
 {
-	if (!line_accept(t, word))
-		return true;
-	do {
-		if (!read_group(t, p, k, role, why))
-			return false;
-	} while (line_accept(t, ","));
-	return true;
+	int i = 0;
+
+	do
+		iterator(t, p, k, g, i++);
+	while (line_opt(t, i < g->n, "*"));
 }
 
-static bool read_loops(const char **t, const RowPlan *p, const Kernel *k, StrBuf *why)
+/* The first group of ROLE from number I on, or the number of groups. */
+static int next_group(const RowStage *st, IterRole role, int i)
 {
+	while (i < st->ngroups && st->group[i].role != role)
+		i++;
+	return i;
+}
+
+/* The groups of ROLE, after WORD, or nothing if there are none; returns whether there are. */
+static bool groups(LineText *t, const RowPlan *p, const Kernel *k, const char *word, IterRole role)
+{
+	const bool several = role == ITER_PARALLEL || role == ITER_SERIAL;
 	RowStage *st = p->stage;
+	int i = next_group(st, role, 0);
 
-	if (!read_groups(t, p, k, "parallel", ITER_PARALLEL, why) ||
-	    !read_groups(t, p, k, "serial", ITER_SERIAL, why))
+	if (!line_opt(t, i < st->ngroups, word))
 		return false;
-	if (line_accept(t, "tile") &&
-	    !(read_group(t, p, k, ITER_TILE, why) && line_number(t, &st->tile, why)))
-		return false;
-	return !line_accept(t, "vector") ||
-	       (read_group(t, p, k, ITER_VECTOR, why) && line_expect(t, "block", why) &&
-		line_number(t, &st->block, why));
+	do {
+		if (!t->out) {
+			i = st->ngroups++;
+			st->group[i] = (IterGroup){.role = role};
+		}
+		group(t, p, k, &st->group[i]);
+		i = next_group(st, role, i + 1);
+	} while (several && line_opt(t, i < st->ngroups, ","));
+	return true;
 }
 
-/* Reads the number of a statement of P. */
-static bool read_stmt(const char **t, const RowPlan *p, int *n, StrBuf *why)
+/* The number of a statement of P. */
+static void stmt(LineText *t, const RowPlan *p, int *n)
 {
 	char name[MOST_NAME], *end;
+	long v;
 
-	if (!line_name(t, name, why))
-		return false;
-	*n = (int)strtol(name, &end, 10);
-	if (*end || strlen(name) > 6 || *n < p->first || *n > p->last)
-		return decision_refuse(why, "there is no statement %s here; they are %d to %d",
-				       name, p->first, p->last);
-	return true;
+	snprintf(name, sizeof name, "%d", *n);
+	line_name(t, name);
+	v = strtol(name, &end, 10);
+	if (*end || strlen(name) > 6 || v < p->first || v > p->last)
+		line_wrong(t, "there is no statement %s here; they are %d to %d", name, p->first,
+			   p->last);
+	else
+		*n = (int)v;
 }
 
-static bool read_reduction(const char **t, const RowPlan *p, const Kernel *k, StrBuf *why)
+/* The first statement of P from number N on with a form, or, if HOLD, of those that are held. */
+static int next_stmt(const RowPlan *p, int n, bool hold)
+{
+	while (n <= p->last && !(hold ? p->how[n].hold : p->how[n].form != REDUCE_NONE))
+		n++;
+	return n;
+}
+
+static void lane(LineText *t, const Stmt *s, StmtDecision *how)
 {
 	char name[MOST_NAME];
-	StmtDecision *how;
-	const Stmt *s;
-	int n, lane;
+	int i;
 
-	if (!read_stmt(t, p, &n, why))
-		return false;
-	s = k->stmts.at[n];
-	how = &p->how[n];
-	if (how->form)
-		return decision_refuse(why, "statement %d is named twice", n);
-	if (line_accept(t, "states"))
-		return how->form = REDUCE_STATES, true;
-	if (line_accept(t, "taps"))
-		return how->form = REDUCE_TAPS, true;
-	if (line_accept(t, "stencil"))
-		return how->form = REDUCE_STENCIL, line_number(t, &how->points, why);
-	if (!line_accept(t, "lanes"))
-		return decision_refuse(
-			why, "the form of statement %d is not lanes, states, taps or stencil", n);
-	if (!line_name(t, name, why))
-		return false;
-	lane = line_find_iter(s->iter + s->nband, s->niters - s->nband, name);
-	how->form = REDUCE_LANES;
-	how->lane = s->nband + lane;
-	return lane >= 0 ||
-	       decision_refuse(why, "statement %d does not reduce over an iterator \"%s\"", n,
-			       name);
+	if (t->out)
+		line_iter(s->iter + s->nband, how->lane - s->nband, name);
+	line_name(t, name);
+	if (t->out || !t->ok)
+		return;
+	i = line_find_iter(s->iter + s->nband, s->niters - s->nband, name);
+	how->lane = s->nband + i;
+	if (i < 0)
+		line_wrong(t, "statement %d does not reduce over an iterator \"%s\"", s->id, name);
 }
 
-static bool read_held(const char **t, const RowPlan *p, StrBuf *why)
+static void reduction(LineText *t, const RowPlan *p, const Kernel *k, int *n)
+{
+	static const char *const forms[] = {[REDUCE_LANES] = " lanes ",
+					    [REDUCE_STATES] = " states",
+					    [REDUCE_TAPS] = " taps",
+					    [REDUCE_STENCIL] = " stencil "};
+	enum { FORMS = sizeof forms / sizeof *forms };
+	StmtDecision *how;
+	int f = 1;
+
+	stmt(t, p, n);
+	how = &p->how[*n];
+	if (!t->out && how->form)
+		line_wrong(t, "statement %d is named twice", *n);
+	while (f < FORMS && !line_opt(t, f == (int)how->form, forms[f]))
+		f++;
+	if (f == FORMS) {
+		line_wrong(t, "the form of statement %d is not lanes, states, taps or stencil", *n);
+		return;
+	}
+	how->form = f;
+	if (f == REDUCE_STENCIL)
+		line_number(t, "", &how->points);
+	else if (f == REDUCE_LANES)
+		lane(t, k->stmts.at[*n], how);
+}
+
+static void held(LineText *t, const RowPlan *p, int *n)
+{
+	stmt(t, p, n);
+	if (!t->out && p->how[*n].hold)
+		line_wrong(t, "statement %d is held twice", *n);
+	p->how[*n].hold = true;
+}
+
+static void stage(LineText *t, const RowPlan *p, const Kernel *k)
 {
 	int n;
 
-	if (!read_stmt(t, p, &n, why))
-		return false;
-	if (p->how[n].hold)
-		return decision_refuse(why, "statement %d is held twice", n);
-	return p->how[n].hold = true;
+	groups(t, p, k, " parallel ", ITER_PARALLEL);
+	groups(t, p, k, " serial ", ITER_SERIAL);
+	if (groups(t, p, k, " tile ", ITER_TILE))
+		line_number(t, " ", &p->stage->tile);
+	if (groups(t, p, k, " vector ", ITER_VECTOR))
+		line_number(t, " block ", &p->stage->block);
+	n = next_stmt(p, p->first, false);
+	if (line_opt(t, n <= p->last, " reduce "))
+		do {
+			reduction(t, p, k, &n);
+			n = next_stmt(p, n + 1, false);
+		} while (line_opt(t, n <= p->last, ","));
+	n = next_stmt(p, p->first, true);
+	if (line_opt(t, n <= p->last, " hold "))
+		do {
+			held(t, p, &n);
+			n = next_stmt(p, n + 1, true);
+		} while (line_opt(t, n <= p->last, ","));
 }
 
-static bool read_stage(const char **t, const RowPlan *p, const Kernel *k, StrBuf *why)
-{
-	if (!read_loops(t, p, k, why))
-		return false;
-	if (line_accept(t, "reduce"))
-		do {
-			if (!read_reduction(t, p, k, why))
-				return false;
-		} while (line_accept(t, ","));
-	if (line_accept(t, "hold"))
-		do {
-			if (!read_held(t, p, why))
-				return false;
-		} while (line_accept(t, ","));
-	return true;
-}
-
-bool rows_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
+void rows_text(LineText *t, Kernel *k, Decision *d)
 {
 	const int n = d->strategy == STRATEGY_ORDER ? k->stmts.n : 1;
 
-	d->rows = (RowDecision){.stage = NEW_ARRAY(k->arena, n + 1, RowStage),
-				.nstages = n,
-				.stmt = NEW_ARRAY(k->arena, k->stmts.n + 1, StmtDecision)};
+	if (!t->out)
+		d->rows = (RowDecision){.stage = NEW_ARRAY(k->arena, n + 1, RowStage),
+					.nstages = n,
+					.stmt = NEW_ARRAY(k->arena, k->stmts.n + 1, StmtDecision)};
 	for (int i = 0; i < n; i++) {
 		Band band;
 		const RowPlan plan = row_plan(k, d, i, &band);
 
-		if ((i && !line_expect(&text, "|", why)) || !read_stage(&text, &plan, k, why))
-			return false;
+		line_put(t, i ? " |" : "");
+		stage(t, &plan, k);
 	}
-	return line_expect(&text, "grain", why) && line_number(&text, &d->grain, why) &&
-	       line_end(text, why);
 }

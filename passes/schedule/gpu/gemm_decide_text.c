@@ -18,136 +18,89 @@
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 
-static void print_variant(StrBuf *b, const ProductVariant *v)
-{
-	static const char *const names[] = {"a", "b"};
-	const BlockShape *s = &v->s;
-
-	if (v->rows)
-		strbuf_printf(b, " rows %lld", (long long)v->rows);
-	if (v->results)
-		strbuf_printf(b, " results %lld", (long long)v->results);
-	strbuf_puts(b, v->multiples ? " multiples" : "");
-	strbuf_puts(b, v->rows || v->results || v->multiples ? ":" : "");
-	if (v->skinny) {
-		strbuf_puts(b, " skinny");
-		return;
-	}
-	strbuf_printf(b, " mma %s m grid", mma_info[s->kind].name);
-	if (mma_is_wgmma(s->kind))
-		strbuf_printf(b, " warpgroup%d mma%d n grid mma%d", s->wm / GROUP_WARPS,
-			      mma_info[s->kind].m, s->bn);
-	else
-		strbuf_printf(b, " warp%d reg%d mma%d n grid warp%d reg%d mma8", s->wm,
-			      s->bm / s->wm / MMA_ROWS, MMA_ROWS, s->wn, s->bn / s->wn / 8);
-	strbuf_printf(b, " k loop reg%d mma%d stage", s->bk / gemm_gpu_terms(s->kind),
-		      gemm_gpu_terms(s->kind));
-	for (int i = 0; i < 2; i++)
-		hold_print(b, names[i], &(Hold){v->async[i], s->stages});
-	if (s->producers)
-		strbuf_printf(b, " producers %d", s->producers / (GROUP_WARPS * WARP_LANES));
-	if (s->raster > 1)
-		strbuf_printf(b, " raster %d", s->raster);
-	if (v->parts > 1)
-		strbuf_printf(b, " parts %lld", (long long)v->parts);
-}
-
-void gpu_product_print(StrBuf *b, Kernel *k, const Decision *d)
-{
-	(void)k;
-	for (int i = 0; i < d->gpu_product.n; i++) {
-		strbuf_puts(b, i ? " |" : "");
-		print_variant(b, &d->gpu_product.variant[i]);
-	}
-}
-
 /* The digits of wgmma for rows and columns. */
-static bool read_groups(const char **p, BlockShape *s, StrBuf *why)
+static void groups(LineText *t, BlockShape *s)
 {
-	if (!line_digit(p, "warpgroup", &s->wm, why) ||
-	    !line_instruction(p, mma_info[s->kind].m, why) || !line_expect(p, "n", why) ||
-	    !line_expect(p, "grid", why) || !line_digit(p, "mma", &s->bn, why))
-		return false;
+	line_digit(t, " warpgroup", &s->wm, GROUP_WARPS);
+	line_instruction(t, mma_info[s->kind].m);
+	line_put(t, " n grid");
+	line_digit(t, " mma", &s->bn, 1);
 	if (s->bn % 8)
-		return decision_refuse(why, "%d columns are not a multiple of 8", s->bn);
-	s->wm *= GROUP_WARPS;
+		line_wrong(t, "%d columns are not a multiple of 8", s->bn);
 	s->bm = s->wm * MMA_ROWS;
 	s->wn = 1;
-	return true;
 }
 
-static bool read_warps(const char **p, BlockShape *s, StrBuf *why)
+static void warps(LineText *t, BlockShape *s)
 {
-	if (!line_digit(p, "warp", &s->wm, why) || !line_digit(p, "reg", &s->bm, why) ||
-	    !line_instruction(p, MMA_ROWS, why) || !line_expect(p, "n", why) ||
-	    !line_expect(p, "grid", why) || !line_digit(p, "warp", &s->wn, why) ||
-	    !line_digit(p, "reg", &s->bn, why) || !line_instruction(p, 8, why))
-		return false;
-	s->bm *= s->wm * MMA_ROWS;
-	s->bn *= s->wn * 8;
-	return true;
+	line_digit(t, " warp", &s->wm, 1);
+	line_digit(t, " reg", &s->bm, s->wm * MMA_ROWS);
+	line_instruction(t, MMA_ROWS);
+	line_put(t, " n grid");
+	line_digit(t, " warp", &s->wn, 1);
+	line_digit(t, " reg", &s->bn, s->wn * 8);
+	line_instruction(t, 8);
 }
 
-static bool read_tile(const char **p, ProductVariant *v, StrBuf *why)
+static void tile(LineText *t, ProductVariant *v)
 {
-	Hold hold[2] = {{0}};
 	BlockShape *s = &v->s;
+	Hold a, b;
 
-	if (!line_expect(p, "mma", why) || !line_mma(p, &s->kind, why))
-		return false;
-	s->raster = 1;
-	v->parts = 1;
-	if (!line_expect(p, "m", why) || !line_expect(p, "grid", why) ||
-	    !(mma_is_wgmma(s->kind) ? read_groups : read_warps)(p, s, why) ||
-	    !line_expect(p, "k", why) || !line_expect(p, "loop", why) ||
-	    !line_digit(p, "reg", &s->bk, why) ||
-	    !line_instruction(p, gemm_gpu_terms(s->kind), why) || !line_expect(p, "stage", why) ||
-	    !line_hold(p, "a", &hold[0], why) || !line_hold(p, "b", &hold[1], why))
-		return false;
-	if (hold[0].stages != hold[1].stages)
-		return decision_refuse(why,
-				       "a and b have %d and %d buffers: they are filled together",
-				       hold[0].stages, hold[1].stages);
-	s->bk *= gemm_gpu_terms(s->kind);
-	s->stages = hold[0].stages;
-	for (int i = 0; i < 2; i++)
-		v->async[i] = hold[i].async;
-	if (mma_is_wgmma(s->kind) && line_accept(p, "producers")) {
-		if (!line_digit(p, "", &s->producers, why))
-			return false;
-		s->producers *= GROUP_WARPS * WARP_LANES;
-	}
-	return (!line_accept(p, "raster") || line_digit(p, "", &s->raster, why)) &&
-	       (!line_accept(p, "parts") || line_number(p, &v->parts, why));
+	if (!t->out)
+		s->raster = (int)(v->parts = 1);
+	line_put(t, " mma ");
+	line_mma(t, &s->kind);
+	line_put(t, " m grid");
+	(mma_is_wgmma(s->kind) ? groups : warps)(t, s);
+	line_put(t, " k loop");
+	line_digit(t, " reg", &s->bk, gemm_gpu_terms(s->kind));
+	line_instruction(t, gemm_gpu_terms(s->kind));
+	line_put(t, " stage");
+	a = (Hold){v->async[0], s->stages};
+	b = (Hold){v->async[1], s->stages};
+	line_hold(t, "a", &a);
+	line_hold(t, "b", &b);
+	if (a.stages != b.stages)
+		line_wrong(t, "a and b have %d and %d buffers: they are filled together", a.stages,
+			   b.stages);
+	v->async[0] = a.async;
+	v->async[1] = b.async;
+	s->stages = a.stages;
+	if (mma_is_wgmma(s->kind) && line_opt(t, s->producers > 0, " producers"))
+		line_digit(t, " ", &s->producers, GROUP_WARPS * WARP_LANES);
+	if (line_opt(t, s->raster > 1, " raster"))
+		line_digit(t, " ", &s->raster, 1);
+	if (line_opt(t, v->parts > 1, " parts"))
+		line_number(t, " ", &v->parts);
 }
 
-static bool read_variant(const char **p, ProductVariant *v, StrBuf *why)
+static void variant(LineText *t, ProductVariant *v)
 {
-	bool some;
-
-	if (line_accept(p, "rows") && !line_number(p, &v->rows, why))
-		return false;
-	if (line_accept(p, "results") && !line_number(p, &v->results, why))
-		return false;
-	v->multiples = line_accept(p, "multiples");
-	some = v->rows || v->results || v->multiples;
-	if (some && !line_expect(p, ":", why))
-		return false;
-	v->skinny = line_accept(p, "skinny");
-	return v->skinny || read_tile(p, v, why);
+	if (line_opt(t, v->rows > 0, " rows"))
+		line_number(t, " ", &v->rows);
+	if (line_opt(t, v->results > 0, " results"))
+		line_number(t, " ", &v->results);
+	v->multiples = line_opt(t, v->multiples, " multiples");
+	if (v->rows || v->results || v->multiples)
+		line_put(t, ":");
+	v->skinny = line_opt(t, v->skinny, " skinny");
+	if (!v->skinny)
+		tile(t, v);
 }
 
-bool gpu_product_parse(Kernel *k, const char *text, Decision *d, StrBuf *why)
+void gpu_product_text(LineText *t, Kernel *k, Decision *d)
 {
 	GpuProductDecision *p = &d->gpu_product;
+	int n = 0;
 
 	(void)k;
 	do {
-		if (p->n == PRODUCT_VARIANTS)
-			return decision_refuse(why, "there are more than %d variants",
-					       PRODUCT_VARIANTS);
-		if (!read_variant(&text, &p->variant[p->n++], why))
-			return false;
-	} while (line_accept(&text, "|"));
-	return line_end(text, why);
+		if (n == PRODUCT_VARIANTS) {
+			line_wrong(t, "there are more than %d variants", PRODUCT_VARIANTS);
+			return;
+		}
+		variant(t, &p->variant[n++]);
+	} while (line_opt(t, n < p->n, " |"));
+	p->n = n;
 }

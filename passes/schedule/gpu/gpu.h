@@ -19,6 +19,7 @@ int sched_gpu_steps(const Target *t, Kernel *k, SizeStep *step);
 
 /* The functions of the strategy *attention* (passes/schedule/common/decision.h, StrategyInfo). */
 struct Decision;
+struct LineText;
 struct Offers;
 bool gpu_attention_choose(const Target *t, Kernel *k, struct Decision *d);
 bool gpu_attention_legal(const Target *t, Kernel *k, const struct Decision *d, StrBuf *why);
@@ -34,8 +35,7 @@ void gpu_attention_emit(const Target *t, Kernel *k, const struct Decision *d, Sc
 /* ---- attention_text.c ---- */
 
 /* Decisions as text; attention_text.c has the grammar. */
-void gpu_attention_print(StrBuf *b, Kernel *k, const struct Decision *d);
-bool gpu_attention_parse(Kernel *k, const char *text, struct Decision *d, StrBuf *why);
+void gpu_attention_text(struct LineText *t, Kernel *k, struct Decision *d);
 
 /* ---- gemm_decide.c ---- */
 
@@ -51,8 +51,7 @@ int gpu_product_steps(const Target *t, Kernel *k, const struct Decision *d, Size
 /* ---- gemm_decide_text.c ---- */
 
 /* Decisions as text; gemm_decide_text.c has the grammar. */
-void gpu_product_print(StrBuf *b, Kernel *k, const struct Decision *d);
-bool gpu_product_parse(Kernel *k, const char *text, struct Decision *d, StrBuf *why);
+void gpu_product_text(struct LineText *t, Kernel *k, struct Decision *d);
 
 /* ---- gemm_variants.c ---- */
 

@@ -19,23 +19,19 @@ enum { MOST_ROWS = 8, SHORTEST = 64 };
 
 void column_local(ColumnBlock *x, const Stmt *s)
 {
-	Row *r = x->r;
-	Buf *t = s->out[0];
 	const int64_t bytes = x->rows * x->cols * 8;
-	Held h = {.columns = false};
+	Ctx *c = x->r->k->ctx;
+	Buf *b = bytes > x->left ? NULL
+				 : gpu_hold(x->r, s, s->out[0],
+					    &(Held){.along = x->n,
+						    .rows = x->skinny.n ? x->skinny.of[0] : -1,
+						    .many = dim_const(c, x->cols),
+						    .nrows = dim_const(c, x->rows)});
 
-	if (bytes > x->left || !row_may_be_local(r, s, t))
+	if (!b)
 		return;
 	x->left -= bytes;
-	for (int d = 0; d < t->rank; d++) {
-		const int g = gpu_written_along(r, s, d);
-
-		h.keep[d] = g == x->n                             ? KEEP_BLOCK
-			    : x->skinny.n && g == x->skinny.of[0] ? KEEP_ROWS
-								  : KEEP_NOT;
-		h.size[d] = dim_const(r->k->ctx, g == x->n ? x->cols : x->rows);
-	}
-	gpu_declare(r->b, gpu_hold(r, t, &h), NULL);
+	gpu_declare(x->r->b, b, NULL);
 }
 
 /* Opens a loop over the block's points of the band, which binds X.col and X.row. */

@@ -253,35 +253,20 @@ void columns_fetch(Columns *c)
 	}
 }
 
-static void tile_local(Columns *c, const Stmt *s, ColumnValue *tile)
-{
-	Row *r = c->x.r;
-	Buf *t = s->out[0];
-	Ctx *ctx = r->k->ctx;
-	Held h = {.columns = true};
-	int inner = 0;
-
-	for (int d = 0; d < t->rank; d++) {
-		const int g = gpu_written_along(r, s, d);
-
-		h.keep[d] = g == c->x.n                           ? KEEP_BLOCK
-			    : g >= 0 || dim_equals(t->dims[d], 1) ? KEEP_NOT
-								  : KEEP_ALL;
-		h.size[d] = g == c->x.n ? dim_const(ctx, c->wide) : t->dims[d];
-		inner += h.keep[d] == KEEP_ALL;
-	}
-	for (int d = 0; d < t->rank; d++)
-		if (h.keep[d] == KEEP_ALL && inner == 1 && !dim_is_const(h.size[d], NULL))
-			h.size[d] = dim_const(ctx, c->terms);
-	tile->buf = gpu_hold(r, t, &h);
-	declare(c, tile);
-}
-
 void columns_local(Columns *c, const Stmt *s)
 {
+	Ctx *ctx = c->x.r->k->ctx;
+
 	for (int i = 0; i < c->ntiles; i++)
-		if (c->tile[i].temp == s->out[0])
-			tile_local(c, s, &c->tile[i]);
+		if (c->tile[i].temp == s->out[0]) {
+			c->tile[i].buf = gpu_hold(c->x.r, s, s->out[0],
+						  &(Held){.along = c->x.n,
+							  .rows = -1,
+							  .many = dim_const(ctx, c->wide),
+							  .most = dim_const(ctx, c->terms),
+							  .columns = true});
+			declare(c, &c->tile[i]);
+		}
 }
 
 Expr *columns_held(Columns *c, Expr *val)

@@ -55,9 +55,8 @@ void gpu_row_stmt(Row *r, Stmt *s, Stmt *as);
 /* Schedules statements FIRST..LAST as a stage over BAND. */
 void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band,
 	     const SkinnyRows *skinny);
-/* Makes temporary T, which S writes, a local of the row if that is possible. Does not declare
- * it. */
-void gpu_make_local(Row *r, const Stmt *s, Buf *t);
+/* Holds all of temporary T, which S writes, of a row (gpu_hold). */
+Buf *gpu_make_local(Row *r, const Stmt *s, const Buf *t);
 
 /* ---- stage.c ---- */
 
@@ -86,18 +85,18 @@ LNode *gpu_open_access(LBuild *b, Iter *it, Expr *lo, Expr *end, int vector, Exp
 /* E with the N loads OF replaced by loads of their copies. */
 Expr *gpu_from_copies(ExprPool *p, Expr *e, const Staged *of, int n);
 
-/* How much of a temporary a stage holds, by dim: KEEP_NOT, or SIZE elements. */
+/* How much of a temporary a stage holds: MANY elements of the dim that is written by band iterator
+ * ALONG, NROWS of that of ROWS (-1: there is none), and all of each dim with several elements at a
+ * point of the band, MOST where their number is not known (null: all). */
 typedef struct Held {
-	Keep keep[MAX_RANK];
-	Dim *size[MAX_RANK];
-	bool columns; /* the dim of KEEP_BLOCK is the innermost axis; else the order is T's */
+	int along, rows;
+	Dim *many, *nrows, *most;
+	bool columns; /* the dim of ALONG is the innermost axis; else the order is T's */
 } Held;
 
-/* The band index of the iterator by which S writes dim D; -1: S writes it by another index. */
-int gpu_written_along(const Row *r, const Stmt *s, int d);
-/* Makes a buffer of H's sizes that stands for temporary T in the statements of R; returns it. Does
- * not declare it (gpu_declare). */
-Buf *gpu_hold(Row *r, const Buf *t, const Held *h);
+/* Makes a buffer of H's sizes that stands for temporary T, which S writes, in the statements of R;
+ * returns it, or null if that is not possible. Does not declare it (gpu_declare). */
+Buf *gpu_hold(Row *r, const Stmt *s, const Buf *t, const Held *h);
 /* Bytes of B; INT64_MAX if unknown, or more than any block can share. */
 int64_t gpu_bytes_of(const Buf *b);
 

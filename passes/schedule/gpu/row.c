@@ -157,42 +157,21 @@ static int choose_group(Row *r, int *along)
 	return n <= WARPS_ROW ? WARP : ROW_THREADS;
 }
 
-/* At each point of the band, S writes a single index of dim D. */
-static bool banded_dim(const Row *r, const Stmt *s, int d)
+Buf *gpu_make_local(Row *r, const Stmt *s, const Buf *t)
 {
-	for (int i = 0; i < s->niters; i++)
-		if (band_index(r->band, s, s->iter[i]) < 0 && expr_has_iter(s->widx[d], s->iter[i]))
-			return false;
-	return true;
-}
-
-void gpu_make_local(Row *r, const Stmt *s, Buf *t)
-{
-	Held h = {.columns = false};
-
-	if (!row_may_be_local(r, s, t))
-		return;
-	for (int d = 0; d < t->rank; d++) {
-		h.keep[d] = banded_dim(r, s, d) || dim_equals(t->dims[d], 1) ? KEEP_NOT : KEEP_ALL;
-		h.size[d] = t->dims[d];
-	}
-	gpu_hold(r, t, &h);
+	return gpu_hold(r, s, t, &(Held){.along = -1, .rows = -1});
 }
 
 /* Declares temporary T, which S writes, as a local of one thread: in registers or, if it is small,
  * in local memory. */
-static void own_local(Row *r, const Stmt *s, Buf *t)
+static void own_local(Row *r, const Stmt *s, const Buf *t)
 {
 	enum { OWN = 256 };
-	Buf *b;
+	Buf *b = gpu_make_local(r, s, t);
 
-	gpu_make_local(r, s, t);
-	b = r->local[t->id];
-	if (!b)
-		return;
-	if (b->rank && (dtype_info[b->dtype].bits < 8 || gpu_bytes_of(b) > OWN))
+	if (b && b->rank && (dtype_info[b->dtype].bits < 8 || gpu_bytes_of(b) > OWN))
 		r->local[t->id] = NULL;
-	else
+	else if (b)
 		gpu_declare(r->b, b, NULL);
 }
 

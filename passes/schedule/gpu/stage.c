@@ -70,25 +70,44 @@ Expr *gpu_from_copies(ExprPool *p, Expr *e, const Staged *of, int n)
 
 /* ---- Temporaries ---- */
 
-int gpu_written_along(const Row *r, const Stmt *s, int d)
+/* The band index of the iterator by which S writes dim D; -1: S writes it by another index. */
+static int written_along(const Row *r, const Stmt *s, int d)
 {
 	return s->widx[d]->kind == EX_ITER ? band_index(r->band, s, s->widx[d]->iter) : -1;
 }
 
-Buf *gpu_hold(Row *r, const Buf *t, const Held *h)
+/* At each point of the band, S writes a single index of dim D. */
+static bool is_banded(const Row *r, const Stmt *s, int d)
+{
+	for (int i = 0; i < s->niters; i++)
+		if (band_index(r->band, s, s->iter[i]) < 0 && expr_has_iter(s->widx[d], s->iter[i]))
+			return false;
+	return true;
+}
+
+Buf *gpu_hold(Row *r, const Stmt *s, const Buf *t, const Held *h)
 {
 	Dim *dims[MAX_RANK] = {NULL};
 	int n = 0, inner = -1;
 	Buf *b;
 
+	if (!row_may_be_local(r, s, t))
+		return NULL;
 	for (int i = 0; i < t->rank; i++) {
-		const int d = buf_memory_dim(t, i);
+		const int d = buf_memory_dim(t, i), g = written_along(r, s, d);
+		const bool known = !h->most || dim_is_const(t->dims[d], NULL);
+		const Keep keep = g >= 0 && g == h->along                           ? KEEP_BLOCK
+				  : g >= 0 && g == h->rows                          ? KEEP_ROWS
+				  : is_banded(r, s, d) || dim_equals(t->dims[d], 1) ? KEEP_NOT
+										    : KEEP_ALL;
 
-		r->keep[t->id][d] = h->keep[d];
-		if (h->keep[d] == KEEP_NOT)
-			continue;
-		inner = h->columns && h->keep[d] == KEEP_BLOCK ? n : inner;
-		dims[n++] = h->size[d];
+		r->keep[t->id][d] = keep;
+		inner = h->columns && keep == KEEP_BLOCK ? n : inner;
+		if (keep != KEEP_NOT)
+			dims[n++] = keep == KEEP_BLOCK  ? h->many
+				    : keep == KEEP_ROWS ? h->nrows
+				    : known             ? t->dims[d]
+							: h->most;
 	}
 	b = r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
 	if (inner >= 0)

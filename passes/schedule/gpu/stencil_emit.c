@@ -351,17 +351,11 @@ static Expr *from_boxes(const Stencil *w, const Stmt *s)
 /* Keeps the elements of a temporary at the thread's adjacent points in registers. */
 static void keep_elements(Stencil *w, const Stmt *s)
 {
-	Row *r = w->r;
-	Buf *t = s->out[0];
-	Held h = {.columns = false};
+	Buf *b = gpu_hold(w->r, s, s->out[0],
+			  &(Held){.along = w->along, .rows = -1, .many = w->elem->extent});
 
-	if (!row_may_be_local(r, s, t))
-		return;
-	for (int d = 0; d < t->rank; d++) {
-		h.keep[d] = gpu_written_along(r, s, d) == w->along ? KEEP_BLOCK : KEEP_NOT;
-		h.size[d] = w->elem->extent;
-	}
-	gpu_declare(r->b, gpu_hold(r, t, &h), NULL);
+	if (b)
+		gpu_declare(w->r->b, b, NULL);
 }
 
 static void open_elements(Stencil *w, Nest *nest)

@@ -26,34 +26,12 @@
 
 #include "base/round.h"
 
-/* Elements of an access along IT, of EXTENT elements. */
-static int vector_along(GpuAttention *a, const StagedOperand *o, Iter *it)
+static void open_operand(GpuAttention *a, GpuOperand i, Expr *val, DType type, Iter *const *side,
+			 int nside, Iter *term)
 {
-	int v = VECTOR_BYTES / dtype_bytes(o->type);
-
-	while (v > 1 && !(dim_multiple(a->f.k->ctx, it->extent, v) &&
-			  gpu_wide_loads(a->f.k, o->val, &it, 1, false, v)))
-		v /= 2;
-	return v;
-}
-
-static void open_operand(GpuAttention *a, StagedOperand *o, Expr *val, DType type, Iter *side,
-			 Iter *term)
-{
-	const Buf *b;
-	int along, across, units[2];
-
-	o->val = expr_flatten(a->f.k, val);
-	o->type = type;
-	along = vector_along(a, o, term);
-	across = side ? vector_along(a, o, side) : 1;
-	units[0] = gpu_wide_loads(a->f.k, o->val, &term, 1, false, 1);
-	units[1] = side ? gpu_wide_loads(a->f.k, o->val, &side, 1, false, 1) : 0;
-	o->along = along > across || (along == across && units[0] >= units[1]);
-	o->vector = o->along ? along : across;
-	b = o->val->kind == EX_LOAD ? o->val->load.buf : NULL;
-	o->async = a->t->gpu->sm >= 80 && b && !b->data && b->dtype == type &&
-		   o->vector * dtype_bytes(type) >= 4 && units[!o->along];
+	a->op[i] = (TileOperand){
+		.val = expr_flatten(a->f.k, val), .type = type, .side = side, .nside = nside};
+	gpu_operand_open(a->f.k, a->t->gpu, &a->op[i], &term, 1);
 }
 
 static DType type_of(MmaKind kind, int operand)
@@ -98,16 +76,16 @@ bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k)
 	a->batch = iters_points(k->ctx, f->scores.g, f->scores.ng);
 	dim_is_const(f->term->extent, &a->d);
 	dim_is_const(f->column->extent, &a->e);
-	open_operand(a, &a->op[OPERAND_Q], f->scores.a, type_of(a->mma[0], 0),
-		     f->scores.nm == 1 ? f->scores.m[0] : NULL, f->term);
-	open_operand(a, &a->op[OPERAND_K], without_factor(a, f->scores.b), type_of(a->mma[0], 1),
-		     f->key, f->term);
+	open_operand(a, OPERAND_Q, f->scores.a, type_of(a->mma[0], 0), f->scores.m,
+		     f->scores.nm == 1, f->term);
+	open_operand(a, OPERAND_K, without_factor(a, f->scores.b), type_of(a->mma[0], 1), &f->key,
+		     1, f->term);
 	if (a->factor)
 		EX_MAP (e, k->pool, &f->x)
 			if (e->kind == EX_LOAD && e->load.buf == f->score)
 				e = ex_op2(k->pool, IN_mul, e, a->factor);
-	open_operand(a, &a->op[OPERAND_V], f->v, type_of(a->mma[1], 1), f->column, f->key);
-	a->dp = (int)round_up(a->d, FRAGMENT_BYTES / dtype_bytes(a->op[OPERAND_K].type));
+	open_operand(a, OPERAND_V, f->v, type_of(a->mma[1], 1), &f->column, 1, f->key);
+	a->dp = (int)round_up(a->d, MMA_STEP_BYTES / dtype_bytes(a->op[OPERAND_K].type));
 	a->ep = (int)round_up(a->e, KEYS);
 	return true;
 }
@@ -162,19 +140,15 @@ void gpu_attention_shape(GpuAttention *a, const GpuDecision *d)
 	a->parts = d->parts;
 	a->shared = 0;
 	for (int i = 0; i < OPERAND_COUNT; i++) {
-		StagedOperand *o = &a->op[i];
 		const int side = i == OPERAND_Q   ? a->bm
 				 : i == OPERAND_K ? a->bn
 						  : a->ep,
-			  term = i == OPERAND_V ? a->bn : a->dp,
 			  buffers = i == OPERAND_Q ? 1 : d->stages * a->splits;
 
-		o->rows = o->along ? side : term;
-		o->cols = o->along ? term : side;
-		o->pitch = tile_pitch(a->mma[i == OPERAND_V], o->cols, dtype_bytes(o->type),
-				      o->along);
-		o->at = a->shared;
-		a->shared += round_up(buffers * o->rows * o->pitch, LINE);
+		a->tile[i] = gpu_operand_tile(&a->op[i], a->mma[i == OPERAND_V], side,
+					      i == OPERAND_V ? a->bn : a->dp);
+		a->at[i] = a->shared;
+		a->shared += round_up(buffers * a->tile[i].rows * a->tile[i].pitch, LINE);
 	}
 }
 

@@ -78,7 +78,7 @@ static StepClocks clocks_of(const GpuAttention *a)
 	/* clocks of an SM: an instruction of a warp; 16 bytes for each lane; an exponential */
 	const double issue = 0.25, wide = 4, ex2 = 2;
 	const int threads = a->warps * a->splits * WARP, bytes = dtype_bytes(a->op[OPERAND_K].type),
-		  vector = VECTOR_BYTES, fragment = FRAGMENT_BYTES, keys = KEYS, rows = MMA_ROWS;
+		  vector = VECTOR_BYTES, fragment = MMA_STEP_BYTES, keys = KEYS, rows = MMA_ROWS;
 	const double scores = (double)a->fragments * a->bn / 2,
 		     results = (double)a->fragments * a->ep / 2;
 	/* copies of keys and values, of 16 bytes; loads of four registers of 16 rows or columns; for

@@ -64,23 +64,9 @@ static Expr *buffer_at(AttentionEmit *e, Expr *part)
 			       : slot;
 }
 
-static void declare_shared(AttentionEmit *e, GpuOperand i, int buffers)
-{
-	static const char *const names[] = {"q_tile", "k_tile", "v_tile"};
-	const StagedOperand *o = &e->a.op[i];
-	const int bytes = dtype_bytes(o->type), staged = i != OPERAND_Q;
-	const int64_t extent[] = {buffers, o->rows, o->cols};
-	TileLayout l = {.rank = 2 + staged};
-
-	if (staged)
-		layout_add(&l, 0, AT_ADDRESS, buffers, 1, o->rows * o->pitch);
-	layout_add(&l, staged, AT_ADDRESS, o->rows, 1, o->pitch);
-	layout_add(&l, staged + 1, AT_ADDRESS, o->cols, 1, bytes);
-	e->tile[i] = gpu_shared_tile(&e->b, names[i], o->type, extent + !staged, &l, o->at);
-}
-
 static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
 {
+	static const char *const names[] = {"q_tile", "k_tile", "v_tile"};
 	GpuAttention *a = &e->a;
 	const int64_t scores[] = {e->bm, a->bn};
 	const int warps = a->warps * a->splits;
@@ -91,7 +77,9 @@ static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
 	e->scores = tile_sums(&(TileGrid){.wm = warps, .wn = 1}, e->bm, a->bn);
 	e->results = tile_sums(&(TileGrid){.wm = warps, .wn = 1}, e->bm, a->ep);
 	for (int i = 0; i < OPERAND_COUNT; i++)
-		declare_shared(e, (GpuOperand)i, i == OPERAND_Q ? 1 : d->stages * a->splits);
+		e->tile[i] = gpu_operand_declare(
+			&e->b, names[i], &a->op[i], &a->tile[i], a->mma[i == OPERAND_V],
+			i == OPERAND_Q ? 0 : d->stages * a->splits, a->at[i]);
 	e->score = gpu_tile(&e->b, "s", DT_F32, scores, &e->scores);
 	assert(layout_change(&e->scores, &weights) <= CHANGE_RENAME);
 	e->weight = gpu_tile(&e->b, "w", type, scores, &e->scores);
@@ -104,8 +92,9 @@ static void declare_tiles(AttentionEmit *e, const GpuDecision *d)
 static void emit_copy(AttentionEmit *e, GpuOperand i, bool async, int part)
 {
 	GpuAttention *a = &e->a;
-	const StagedOperand *o = &a->op[i];
-	TileNode *n = attention_op(e, TILE_COPY, e->tile[i], NULL, o->rows, o->cols);
+	const TileOperand *o = &a->op[i];
+	TileNode *n = attention_op(e, TILE_COPY, e->tile[i], NULL, a->tile[i].rows,
+				   a->tile[i].cols);
 	Expr *side = attention_it(e, n, !o->along), *term = attention_it(e, n, o->along), *guard,
 	     *number = l_int(&e->b, part), *row = attention_row(e, side);
 	PlacedAt x = {.e = e, .n = n};
@@ -142,14 +131,9 @@ static void emit_copy(AttentionEmit *e, GpuOperand i, bool async, int part)
 /* Operand I of N, a dot whose other side is the rows. */
 static Expr *tile_operand_at(AttentionEmit *e, const TileNode *n, GpuOperand i, Iter *side)
 {
-	Expr *idx[TILE_RANK], *s = ex_iter(e->p, side), *t = attention_it(e, n, 2);
-	int nidx = 0;
+	Expr *buffer = i == OPERAND_Q ? NULL : buffer_at(e, part_of(e, attention_it(e, n, 0)));
 
-	if (e->tile[i]->rank > 2)
-		idx[nidx++] = buffer_at(e, part_of(e, attention_it(e, n, 0)));
-	idx[nidx++] = e->a.op[i].along ? s : t;
-	idx[nidx++] = e->a.op[i].along ? t : s;
-	return ex_load(e->p, e->tile[i], idx, nidx);
+	return gpu_operand_at(&e->b, &e->a.op[i], e->tile[i], buffer, side, n->it[2]);
 }
 
 static TileNode *add_dot(AttentionEmit *e, Buf *to, int cols, int terms, MmaKind kind)

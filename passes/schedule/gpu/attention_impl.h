@@ -7,29 +7,15 @@
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
-enum {
-	KEYS = 16,
-	FRAGMENT_BYTES = 32
-}; /* a step of two instructions has 16 keys, or 32 bytes of terms */
-
-/* An operand of one of the products: how its tiles in shared memory are filled, and lie there. */
-typedef struct StagedOperand {
-	Expr *val; /* over the iterators of OnlineForm; loads of memory are flat */
-	DType type;
-	/* contiguous along the terms of its product, as rows of the tile: [side][term]; else [term][side] */
-	bool along;
-	int vector; /* elements of one access */
-	bool async; /* cp.async can copy it */
-	int rows, cols;
-	int64_t pitch,
-		at; /* bytes from row to row, and from the block's scratch to the first buffer */
-} StagedOperand;
+enum { KEYS = 16 /* a step of two instructions has so many, or MMA_STEP_BYTES of terms */ };
 
 typedef struct GpuAttention {
 	const Target *t;
 	OnlineForm f;
 	MmaKind mma[2];
-	StagedOperand op[OPERAND_COUNT];
+	TileOperand op[OPERAND_COUNT]; /* over the iterators of OnlineForm */
+	OperandTile tile[OPERAND_COUNT];
+	int64_t at[OPERAND_COUNT]; /* bytes of the block's scratch before their buffers */
 	Dim *rows, *keys, *batch;
 	int64_t d, e;
 	int dp, ep; /* the same, up to the next multiple of the instruction */

@@ -21,115 +21,24 @@
  * loop tree.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
-#include "passes/schedule/gpu/gpu_impl.h"
 #include "passes/forms/inline.h"
 
-/* ---- Operands ---- */
-
-/* LOAD is one aligned access of VECTOR elements along the last of the N iterators IT; JOINED: along
- * all of them, which are merged into one. */
-static bool is_wide(Ctx *c, const Expr *load, Iter *const *it, int n, bool joined, int vector)
-{
-	const Buf *b = load->load.buf;
-	const int first = joined ? 0 : n - 1;
-	Affine a;
-
-	if (b->data || dtype_info[b->dtype].bits < 8 || !ex_affine(c, load->load.idx[0], &a) ||
-	    !dim_equals(affine_coef(c, &a, it[n - 1]), 1) || !dim_multiple(c, a.base, vector))
-		return false;
-	for (int i = 0; i < a.n; i++)
-		if (!dim_multiple(c, a.coef[i], vector) &&
-		    !iter_among(a.iter[i], it + first, n - first))
-			return false;
-	return true;
-}
-
-int gpu_wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int vector)
-{
-	int wide = 0;
-
-	EX_EACH_LOAD (x, e)
-		wide += is_wide(k->ctx, x, it, n, joined, vector);
-	return wide;
-}
-
-/* The iterators can be merged in all loads of O. */
-static bool joins_all(Gemm *g, const TileOperand *o, Iter *const *it, int n)
-{
-	for (int i = 0; i + 1 < n; i++) {
-		Pair p = {g->p.k, it[i], it[i + 1], it[i + 1]->extent, NULL};
-
-		if (!pair_joins(&p, o->val))
-			return false;
-		if (o->guard &&
-		    (expr_has_iter(o->guard, it[i]) || expr_has_iter(o->guard, it[i + 1])))
-			return false;
-	}
-	return true;
-}
-
-/* The multiple to which the layout pads rows of O along IT; 1: no padding. */
-static int64_t padded_along(const TileOperand *o, const Iter *it)
-{
-	const Layout *l = o->val->kind == EX_LOAD ? o->val->load.buf->layout : NULL;
-
-	return o->nside == 1 && o->side[0] == it && l && layout_pads(l, l->n - 1)
-		       ? l->ax[l->n - 1].mod
-		       : 1;
-}
-
-/* Elements of a chunk along the last of the N iterators IT; BYTES is the size of an element in the
- * tile. */
-static int chunk_of(Gemm *g, const TileOperand *o, Iter *const *it, int n, bool joined, int bytes)
-{
-	Iter *last = it[n - 1];
-	Dim *run = joined ? iters_points(g->p.k->ctx, it, n) : last->extent;
-	int vector = VECTOR_BYTES / bytes;
-
-	if (o->guard && expr_has_iter(o->guard, last))
-		return 1;
-	while (vector > 1 &&
-	       !((dim_multiple(g->p.k->ctx, run, vector) || padded_along(o, last) % vector == 0) &&
-		 gpu_wide_loads(g->p.k, o->val, it, n, joined, vector)))
-		vector /= 2;
-	return vector;
-}
-
-static void look_at_operand(GpuGemm *gg, TileOperand *o, Expr *val, Expr *guard, Iter *const *side,
-			    int nside)
+static void open_operand(GpuGemm *gg, TileOperand *o, Expr *val, Expr *guard, Iter *const *side,
+			 int nside)
 {
 	Gemm *g = &gg->g;
 	Placing pl = {.g = g, .s = g->p.c.s};
 	const Contraction *c = &g->p.c;
-	int bytes, vectors[2], units[2]; /* along k; along the free side */
 
-	o->val = gemm_placed(&pl, val);
-	o->guard = gemm_placed(&pl, guard);
-	o->side = side;
-	o->nside = nside;
-	o->type = gg->s.kind ? mma_info[gg->s.kind].type[o == &gg->b] : ctype_dtype(c->ct);
-	bytes = dtype_bytes(o->type);
+	*o = (TileOperand){.val = gemm_placed(&pl, val),
+			   .guard = gemm_placed(&pl, guard),
+			   .side = side,
+			   .nside = nside,
+			   .type = gg->s.kind ? mma_info[gg->s.kind].type[o == &gg->b]
+					      : ctype_dtype(c->ct)};
 	o->lanes = gg->s.kind && !guard &&
 		   fragments_find(g->p.k, c, val, side, nside, &o->fragments);
-	if (o->lanes) {
-		o->along = o->k_joins = o->side_joins = true;
-		o->vector = VECTOR_BYTES / bytes;
-		o->async = g->t->gpu->sm >= 80;
-		return;
-	}
-	o->k_joins = joins_all(g, o, c->k, c->nk);
-	o->side_joins = joins_all(g, o, side, nside);
-	vectors[0] = chunk_of(g, o, c->k, c->nk, o->k_joins, bytes);
-	vectors[1] = chunk_of(g, o, side, nside, o->side_joins, bytes);
-	units[0] = gpu_wide_loads(g->p.k, o->val, c->k, c->nk, o->k_joins, 1);
-	units[1] = gpu_wide_loads(g->p.k, o->val, side, nside, o->side_joins, 1);
-	o->along = vectors[0] > vectors[1] || (vectors[0] == vectors[1] && units[0] >= units[1]);
-	o->vector = vectors[!o->along];
-	o->async = g->t->gpu->sm >= 80 && o->val->kind == EX_LOAD && !o->val->load.buf->data &&
-		   o->val->load.buf->dtype == o->type && o->vector * bytes >= 4 &&
-		   units[!o->along] &&
-		   (o->along ? gpu_wide_loads(g->p.k, o->val, c->k, c->nk, o->k_joins, o->vector)
-			     : gpu_wide_loads(g->p.k, o->val, side, nside, o->side_joins, o->vector));
+	gpu_operand_open(g->p.k, g->t->gpu, o, c->k, c->nk);
 }
 
 /* All results are contiguous along m, none along n. */
@@ -201,8 +110,8 @@ bool gemm_gpu_open(GpuGemm *gg, const Target *t, Kernel *k, int last, const Sche
 	g->p.kk = iters_points(g->p.k->ctx, c->k, c->nk);
 	gg->s.kind = product_instruction(c, t->gpu, t->gpu->rounds);
 	gg->by_columns = results_along_m(g);
-	look_at_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);
-	look_at_operand(gg, &gg->b, c->b, c->guard_b, c->n, c->nn);
+	open_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);
+	open_operand(gg, &gg->b, c->b, c->guard_b, c->n, c->nn);
 	if (!s->where.decided)
 		return true;
 	gg->a.async = gg->a.async && s->where.decided->async[0];

@@ -2,7 +2,6 @@
 /* The loop tree of a contraction's block on a GPU: the pipeline with its copies, the barriers
  * between them (TILE_SYNC), and the epilogue. */
 #include "passes/schedule/gpu/gemm_impl.h"
-#include "passes/schedule/gpu/gpu_impl.h"
 
 /* A substitution for the iterators of a copy or a result: FROM[i] becomes TO[i]. */
 typedef struct Naming {
@@ -448,27 +447,11 @@ static void emit_parts(GpuGemm *gg)
 /* ---- The block ---- */
 
 /* The tile of operand O, which begins at byte AT. */
-static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, int side, int64_t at)
+static Buf *declare_tile(GpuGemm *gg, const char *name, const TileOperand *o, int side, int64_t at)
 {
-	const int bytes = dtype_bytes(o->type);
-	const int64_t pitch = gemm_gpu_pitch(&gg->s, o, side);
-	const int rows = o->lanes   ? side / MMA_ROWS
-			 : o->along ? side
-				    : gg->s.bk,
-		  cols = o->lanes   ? MMA_ROWS * gg->s.bk
-			 : o->along ? gg->s.bk
-				    : side;
-	const int64_t extent[] = {gg->s.stages, rows, cols};
-	TileLayout l = {.rank = 3};
+	const OperandTile t = gpu_operand_tile(o, gg->s.kind, side, gg->s.bk);
 
-	layout_add(&l, 0, AT_ADDRESS, gg->s.stages, 1, rows * pitch);
-	if (mma_is_wgmma(gg->s.kind)) {
-		tile_atoms(&l, 1, rows, cols, bytes);
-	} else {
-		layout_add(&l, 1, AT_ADDRESS, rows, 1, pitch);
-		layout_add(&l, 2, AT_ADDRESS, cols, 1, bytes);
-	}
-	return gpu_shared_tile(&gg->g.b, what, o->type, extent, &l, at);
+	return gpu_operand_declare(&gg->g.b, name, o, &t, gg->s.kind, gg->s.stages, at);
 }
 
 /* MANY mbarriers, from byte AT on. */
@@ -549,20 +532,6 @@ static void emit_start(GpuGemm *gg)
 	gemm_does(g, node, g->p.c.s, PART_INIT, row, col, NULL);
 }
 
-/* Operand O of the product, whose tile is B, at SIDE and TERM. */
-static Expr *operand_at(GpuGemm *gg, const TileOperand *o, Buf *b, Iter *side, Iter *term)
-{
-	ExprPool *p = gg->g.b.p;
-	Expr *s = ex_iter(p, side), *t = ex_iter(p, term),
-	     *idx[] = {ex_iter(p, gg->slot), o->along ? s : t, o->along ? t : s};
-
-	if (o->lanes) {
-		idx[1] = ex_op2(p, IN_floordiv, s, l_int(&gg->g.b, MMA_ROWS));
-		idx[2] = tile_fragment_at(p, s, t, dtype_bytes(o->type));
-	}
-	return ex_load(p, b, idx, 3);
-}
-
 /* The pipeline over blocks of k: it fills the tiles A and B, and adds their products to the
  * sums. */
 static void emit_pipeline(GpuGemm *gg, Buf *a, Buf *b, Buf *full, Buf *empty)
@@ -587,8 +556,8 @@ static void emit_pipeline(GpuGemm *gg, Buf *a, Buf *b, Buf *full, Buf *empty)
 	n->mma = s->kind;
 	n->adds = true;
 	gpu_write(&g->b, n, 2);
-	n->val = operand_at(gg, &gg->a, a, n->it[0], n->it[2]);
-	n->by = operand_at(gg, &gg->b, b, n->it[1], n->it[2]);
+	n->val = gpu_operand_at(&g->b, &gg->a, a, ex_iter(p, gg->slot), n->it[0], n->it[2]);
+	n->by = gpu_operand_at(&g->b, &gg->b, b, ex_iter(p, gg->slot), n->it[1], n->it[2]);
 	at[0] = in_block(g, gg->mb, s->bm, n->it[0]);
 	at[1] = in_block(g, gg->nb, s->bn, n->it[1]);
 	at[2] = in_block(g, kb, s->bk, n->it[2]);

@@ -20,7 +20,6 @@
 #include "passes/schedule/gpu/gemm_impl.h"
 
 #include "base/round.h"
-#include "passes/schedule/gpu/gpu_impl.h"
 
 #include <math.h>
 
@@ -71,21 +70,11 @@ int gemm_gpu_threads(const BlockShape *s)
 	return 32 * s->wm * s->wn;
 }
 
-int64_t gemm_gpu_pitch(const BlockShape *s, const TileOperand *o, int side)
-{
-	const int bytes = dtype_bytes(o->type);
-
-	return o->lanes ? (int64_t)MMA_ROWS * s->bk * bytes
-	       : mma_is_wgmma(s->kind)
-		       ? (int64_t)(o->along ? s->bk : side) * bytes
-		       : tile_pitch(s->kind, o->along ? s->bk : side, bytes, o->along);
-}
-
 int64_t gemm_gpu_tiles(const BlockShape *s, const TileOperand *o, int side)
 {
-	const int rows = o->lanes ? side / MMA_ROWS : o->along ? side : s->bk;
+	const OperandTile t = gpu_operand_tile(o, s->kind, side, s->bk);
 
-	return s->stages * rows * gemm_gpu_pitch(s, o, side);
+	return s->stages * t.rows * t.pitch;
 }
 
 TileGrid gemm_gpu_grid(const GpuGemm *g)

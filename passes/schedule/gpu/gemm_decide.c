@@ -7,7 +7,6 @@
 #include "passes/schedule/gpu/gemm_impl.h"
 
 #include "base/round.h"
-#include "passes/schedule/gpu/gpu_impl.h"
 
 #include <string.h>
 

@@ -4,26 +4,11 @@
 #define PASSES_SCHEDULE_GPU_GEMM_IMPL_H
 
 #include "passes/forms/form.h"
-#include "passes/layout/fragments.h"
 #include "passes/schedule/common/decision.h"
 #include "passes/schedule/common/gemm.h"
-#include "passes/schedule/gpu/gpu.h"
+#include "passes/schedule/gpu/gpu_impl.h"
 
 enum { PART_COLUMNS = 32 }; /* least columns of a staged row of sums */
-
-/* One operand of the product: how its tiles in shared memory are filled. */
-typedef struct TileOperand {
-	Expr *val, *guard; /* flat loads */
-	Iter *const *side; /* its free iterators, m or n */
-	int nside;
-	bool along;               /* a row of the tile is contiguous along k */
-	bool k_joins, side_joins; /* the iterators can be merged into one in every load */
-	int vector;               /* elements of a chunk */
-	bool lanes;               /* it is packed in the order of FRAGMENTS, and so are its tiles */
-	Fragments fragments;
-	bool async;
-	DType type; /* element type in the tile */
-} TileOperand;
 
 typedef struct GpuGemm {
 	Gemm g;
@@ -76,8 +61,7 @@ double gemm_gpu_cost(const GpuGemm *g, const ProductVariant *v);
 /* Threads of a block, and its bytes of shared memory. */
 int gemm_gpu_threads(const BlockShape *s);
 int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);
-/* Bytes from row to row of O's tile, SIDE of the block, and of all its buffers. */
-int64_t gemm_gpu_pitch(const BlockShape *s, const TileOperand *o, int side);
+/* Bytes of all buffers of O's tile, SIDE of the block. */
 int64_t gemm_gpu_tiles(const BlockShape *s, const TileOperand *o, int side);
 /* Elements from row to row (column if they are contiguous along rows) of staged sums. */
 int gemm_gpu_staged_row(const GpuGemm *g, const BlockShape *s);

@@ -12,7 +12,6 @@
  * of a tile that saves little by the model of passes/schedule/gpu/gemm_choose.c is left out.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
-#include "passes/schedule/gpu/gpu_impl.h"
 
 #include <math.h>
 

@@ -4,6 +4,7 @@
 #define PASSES_SCHEDULE_GPU_GPU_IMPL_H
 
 #include "passes/forms/points.h"
+#include "passes/layout/fragments.h"
 #include "passes/schedule/common/row.h"
 #include "passes/schedule/gpu/gpu.h"
 #include "runtime/vector.h"
@@ -124,13 +125,39 @@ int64_t gpu_least(Ctx *c, const Dim *d);
  * hold. Returns the new number of steps. */
 int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most);
 
-/* ---- gemm.c ---- */
-
-/* How many loads in E, which have flat indices, are one aligned access of VECTOR elements along the last of the
- * N iterators IT. JOINED: they are merged into one. */
-int gpu_wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int vector);
-
 /* ---- tiles.c ---- */
+
+/* One operand of a product: how its tiles in shared memory are filled. */
+typedef struct TileOperand {
+	Expr *val, *guard; /* flat loads */
+	Iter *const *side; /* its free iterators, m or n */
+	int nside;
+	bool along;               /* a row of the tile is contiguous along k */
+	bool k_joins, side_joins; /* the iterators can be merged into one in every load */
+	int vector;               /* elements of a chunk */
+	bool lanes;               /* it is packed in the order of FRAGMENTS, and so are its tiles */
+	Fragments fragments;
+	bool async;
+	DType type; /* element type in the tile */
+} TileOperand;
+
+/* A tile of an operand in shared memory; PITCH: bytes from row to row. */
+typedef struct OperandTile {
+	int rows, cols;
+	int64_t pitch;
+} OperandTile;
+
+/* Sets how O is read, whose members up to NSIDE, and TYPE and LANES, are set. The terms of its product are
+ * the points of the N iterators TERM. */
+void gpu_operand_open(Kernel *k, const Gpu *gpu, TileOperand *o, Iter *const *term, int n);
+/* The tile of SIDE points of O's free iterators and TERMS terms, for products of KIND. */
+OperandTile gpu_operand_tile(const TileOperand *o, MmaKind kind, int side, int terms);
+/* Declares as many BUFFERS (0: one, which has no index) of tile T, from byte AT of the block's scratch on. */
+Buf *gpu_operand_declare(LBuild *b, const char *name, const TileOperand *o, const OperandTile *t,
+			 MmaKind kind, int buffers, int64_t at);
+/* The element of such a TILE, of buffer BUFFER (or null), at iterators SIDE and TERM of an operation. */
+Expr *gpu_operand_at(LBuild *b, const TileOperand *o, Buf *tile, Expr *buffer, Iter *side,
+		     Iter *term);
 
 /* Declares a tile with layout L and these extents, in registers; gpu_shared_tile in shared memory, from
  * byte AT of the block's scratch on. */

@@ -24,7 +24,6 @@ enum {
 	MANY_ELEMENTS = 8 << 10, /* elements of a block that gets twice the threads */
 	KNOWN_TERMS = 1 << 20,   /* more terms than any block holds */
 	FEW_ROWS = 16,           /* rows of a thread that are unrolled, at most */
-	SAME_ROWS = 2,           /* rows of a thread with the same offset in a sector, at least */
 	MANY_ROWS = 4,           /* rows of a thread for which several loads are kept in flight */
 };
 
@@ -167,31 +166,23 @@ static Expr *place(Columns *c, Expr *at, Iter *t, Expr *term)
 	return ex_and(p, ex_op2(p, IN_ge, col, l_int(b, 0)), ex_op2(p, IN_lt, col, c->many));
 }
 
-/* A thread has every LANES-th row from FIRST on. These are few, and unrolled if their number is
- * known. */
+/* A thread has every LANES-th row from FIRST on. These are few, and unrolled. */
 static void by_few_rows(Columns *c, Expr *at, Iter *t, Expr *first, int64_t lanes, ElementLoops *e)
 {
 	LBuild *b = c->x.r->b;
 	ExprPool *p = b->p;
 	const int64_t n = ceil_div(c->terms, lanes);
-	Expr *end = row_extent(c->x.r, c->term), *in;
-	Iter *u;
+	Iter *u = l_iter(b, "u", dim_const(b->k->ctx, n));
 
-	if (is_unrolled(c, n)) {
-		u = l_iter(b, "u", dim_const(b->k->ctx, n));
-		e->open[e->n++] = l_loop(b, LOOP_UNROLL, u, l_int(b, 0), l_int(b, n), 1);
-		first = ex_add(p, first, ex_mul(p, ex_iter(p, u), l_int(b, lanes)));
-		in = ex_op2(p, IN_lt, first, end);
-		l_let(b, c->term, first);
-	} else {
-		e->open[e->n++] = l_loop(b, LOOP_SERIAL, c->term, first, end, lanes);
-		in = NULL;
-	}
-	e->guard = ex_and(p, place(c, at, t, ex_iter(p, c->term)), in);
+	e->open[e->n++] = l_loop(b, LOOP_UNROLL, u, l_int(b, 0), l_int(b, n), 1);
+	first = ex_add(p, first, ex_mul(p, ex_iter(p, u), l_int(b, lanes)));
+	l_let(b, c->term, first);
+	e->guard = ex_and(p, place(c, at, t, ex_iter(p, c->term)),
+			  ex_op2(p, IN_lt, first, row_extent(c->x.r, c->term)));
 }
 
 /* Adjacent threads have adjacent columns: SIDE of them, less those before a misaligned row. A
- * thread has rows with the same offset in a sector, or, if these are few, every LANES-th row. */
+ * thread has rows with the same offset in a sector, or, if its rows are unrolled, every LANES-th. */
 static void by_rows(Columns *c, Expr *at, Iter *t, ElementLoops *e)
 {
 	LBuild *b = c->x.r->b;
@@ -200,7 +191,7 @@ static void by_rows(Columns *c, Expr *at, Iter *t, ElementLoops *e)
 		      step = same > lanes ? same : lanes;
 	Expr *first = ex_op2(p, IN_floordiv, ex_iter(p, t), l_int(b, c->side)), *in;
 
-	if (c->terms < SAME_ROWS * same || is_unrolled(c, ceil_div(c->terms, lanes))) {
+	if (is_unrolled(c, ceil_div(c->terms, lanes))) {
 		by_few_rows(c, at, t, first, lanes, e);
 		return;
 	}

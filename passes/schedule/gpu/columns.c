@@ -93,7 +93,7 @@ static void place_columns(Columns *c)
 typedef struct ElementLoops {
 	LNode *open[3];
 	int n;
-	Expr *val, *guard;
+	Expr *guard;
 } ElementLoops;
 
 /* The number of rows after which the offset in a sector repeats, for rows read or written AT. */
@@ -125,25 +125,6 @@ static Expr *peel(const Columns *c, Expr *at, Expr *term)
 	Expr *with[2] = {term, l_int(b, 0)};
 
 	return gpu_peel(b, at, from, with, 2, c->x.bytes);
-}
-
-/* Hoists loads of per-column values, such as a mean, out of the loop over the terms. */
-static Expr *ahead(const Columns *c, Expr *val, Expr *where)
-{
-	LBuild *b = c->x.r->b;
-
-	EX_MAP (e, b->p, &val) {
-		Buf *one;
-
-		if (e->kind != EX_LOAD || e->load.buf->id < c->x.r->nlocal ||
-		    e->load.idx[0]->kind != EX_ITER || e->load.idx[0]->iter != c->x.col)
-			continue;
-		one = kernel_temp(b->k, e->load.buf->name, e->load.buf->dtype, 0, NULL);
-		gpu_declare(b, one, NULL);
-		l_store(b, one, l_int(b, 0), e, where);
-		e = ex_load(b->p, one, &(Expr *){l_int(b, 0)}, 1);
-	}
-	return val;
 }
 
 /* A thread's N terms are unrolled. */
@@ -203,7 +184,6 @@ static void by_rows(Columns *c, Expr *at, Iter *t, ElementLoops *e)
 		first = ex_add(p, first, ex_mul(p, ex_iter(p, later), l_int(b, lanes)));
 	}
 	in = place(c, at, t, first);
-	e->val = ahead(c, e->val, in);
 	e->open[e->n++] = l_loop(
 		b, c->terms >= MANY_ROWS * step ? LOOP_VECTOR : LOOP_SERIAL, c->term, first,
 		ex_op3(p, IN_select, in, row_extent(c->x.r, c->term), l_int(b, 0)), step);
@@ -233,12 +213,12 @@ LNode *columns_each(Columns *c, Expr *at, Buf *out, Expr *to, Expr *val)
 {
 	LBuild *b = c->x.r->b;
 	Iter *t = l_iter(b, "t", dim_const(b->k->ctx, c->x.threads));
-	ElementLoops e = {.val = val};
+	ElementLoops e = {.n = 0};
 	LNode *store;
 
 	e.open[e.n++] = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, c->x.threads), 1);
 	(c->run && (!at || rows_are_adjacent(c, at)) ? by_run : by_rows)(c, at, t, &e);
-	store = l_store(b, out, to, e.val, e.guard);
+	store = l_store(b, out, to, val, e.guard);
 	while (e.n)
 		l_close(b, e.open[--e.n]);
 	return store;

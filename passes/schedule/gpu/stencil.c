@@ -226,27 +226,6 @@ static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 	return n;
 }
 
-/* Chooses the threads for a segment of ALL accesses, in multiples of UNIT, the accesses of a sector:
- * the number with the fewest rounds over all segments, with at most MOST accesses per thread. On a
- * tie it is the smallest number, since each thread computes the segment's offset once. */
-static void share_peeled(StencilRun *y, int64_t all, int64_t unit)
-{
-	enum { MOST = 8 };
-	const int64_t warp = all < WARP ? all : WARP, least = round_up(all / MOST, unit);
-	int64_t best = INT64_MAX;
-
-	for (int64_t n = least > warp ? least : warp; n <= all; n += unit) {
-		const int64_t times = ceil_div(all, n),
-			      rounds = ceil_div(y->runs * n, STENCIL_THREADS) * times;
-
-		if (rounds >= best)
-			continue;
-		best = rounds;
-		y->threads = n;
-		y->times = times;
-	}
-}
-
 /* Contiguous points that a thread computes at a time: the largest number that still gives half of the
  * block's threads work. */
 static int vector_width(const Stencil *w)
@@ -266,8 +245,9 @@ static int vector_width(const Stencil *w)
 StencilRun stencil_run(const Stencil *w, const InputTile *x)
 {
 	enum {
-		FEW = 8, /* a peel pays only if an access spans at most this many sectors */
-		ROOM = 5 /* a peel may lengthen a segment by at most 1/ROOM */
+		MOST_TIMES = 8, /* accesses of a thread to a peeled run */
+		FEW = 8,        /* a peel pays only if an access spans at most this many sectors */
+		ROOM = 5        /* a peel may lengthen a segment by at most 1/ROOM */
 	};
 	Ctx *c = w->r->k->ctx;
 	const int rank = x->buf->rank, bytes = dtype_bytes(x->buf->dtype);
@@ -293,8 +273,16 @@ StencilRun stencil_run(const Stencil *w, const InputTile *x)
 	access = y.size < WARP * y.vector ? y.size : WARP * y.vector;
 	y.peeled = y.align < sector && reach - y.size <= y.size / ROOM &&
 		   access * bytes <= FEW * SECTOR;
-	if (y.peeled)
-		share_peeled(&y, reach / y.vector, sector / y.vector);
+	if (y.peeled) { /* a run has its share of the block's threads, at least a warp */
+		const int64_t all = reach / y.vector, unit = sector / y.vector,
+			      share = STENCIL_THREADS / y.runs / unit * unit,
+			      least = round_up(all / MOST_TIMES, unit);
+
+		y.threads = share > WARP ? share : WARP;
+		y.threads = y.threads > least ? y.threads : least;
+		y.threads = y.threads < all ? y.threads : all;
+		y.times = ceil_div(all, y.threads);
+	}
 	return y;
 }
 

@@ -180,12 +180,7 @@ static Buf *combine_lanes(ColumnsEmitter *g)
 	Buf *states = ll_shared_states(k, g->ct, (int64_t)all * k->stage->block.threads / 32);
 
 	for (int i = 0; i < g->f->rows * g->vector; i++)
-		for (int off = g->lanes; off < 32; off *= 2) {
-			const char *other = ll_shuffled(k, ll_load(k, g->state[i], "0"), g->ct,
-							off);
-
-			ll_combine(k, g->n->store.red, &g->state[i], "0", &other, &g->ct, 1, false);
-		}
+		ll_over_lanes(k, g->n, &g->state[i], &g->ct, g->lanes, 32);
 	after = ll_open_if(k, ll_op(f, "icmp eq i64", lane, 0));
 	for (int m = 0; m < g->f->rows; m++)
 		for (int v = 0; v < g->vector; v++) {
@@ -241,7 +236,6 @@ static void over_warps(ColumnsEmitter *g, const Buf *states)
 
 void ll_columns(LlKernel *k, const LNode *n)
 {
-	ExprPool *p = k->sched->kernel->pool;
 	ColumnsEmitter g = {.k = k,
 			    .n = n,
 			    .f = n->columns,
@@ -256,14 +250,8 @@ void ll_columns(LlKernel *k, const LNode *n)
 		share_columns(&g);
 	nstate = n->columns->rows * g.vector;
 	g.state = NEW_ARRAY(k->f.arena, nstate, Buf *);
-	for (int i = 0; i < nstate; i++) {
-		g.state[i] = NEW(k->f.arena, Buf);
-		*g.state[i] = (Buf){
-			.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(g.ct)};
-		ll_declare(k, g.state[i], NULL);
-		ll_store(k, g.state[i], "0",
-			 ll_const(k->f.arena, monoid_identity(p, n->store.red, 0, g.ct)));
-	}
+	for (int i = 0; i < nstate; i++)
+		g.state[i] = ll_state(k, n->store.red, 0, g.ct);
 	ll_forget(&k->f);
 	ll_bind(k, n->columns->col, g.j0);
 	if (n->store.guard && !n->share.peel)

@@ -44,15 +44,27 @@ const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off)
 			     : r;
 }
 
-static void over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct, int lanes)
+void ll_over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct, int least,
+		   int lanes)
 {
-	for (int off = lanes / 2; off; off /= 2) {
+	for (int off = lanes / 2; off >= least; off /= 2) {
 		const char *other[2];
 
 		for (int i = 0; i < n->store.nout; i++)
 			other[i] = ll_shuffled(k, ll_load(k, part[i], "0"), ct[i], off);
 		ll_combine(k, n->store.red, part, "0", other, ct, n->store.nout, false);
 	}
+}
+
+Buf *ll_state(LlKernel *k, Monoid red, int comp, CType t)
+{
+	ExprPool *p = k->sched->kernel->pool;
+	Buf *b = NEW(k->f.arena, Buf);
+
+	*b = (Buf){.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(t)};
+	ll_declare(k, b, NULL);
+	ll_store(k, b, "0", ll_const(k->f.arena, monoid_identity(p, red, comp, t)));
+	return b;
 }
 
 Buf *ll_shared_states(LlKernel *k, CType t, int64_t n)
@@ -91,7 +103,7 @@ static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 	in = ll_op(f, "and i64", lane, warps - 1);
 	for (int i = 0; i < n->store.nout; i++)
 		ll_store(k, part[i], "0", ll_load(k, states[i], in));
-	over_lanes(k, n, part, ct, warps);
+	ll_over_lanes(k, n, part, ct, 1, warps);
 	ll_barrier(k);
 }
 
@@ -346,7 +358,6 @@ void ll_share(LlKernel *k, const LNode *n)
 
 void ll_reduce(LlKernel *k, const LNode *n)
 {
-	ExprPool *p = k->sched->kernel->pool;
 	Buf *part[2] = {NULL, NULL};
 	CType ct[2] = {CT_NONE, CT_NONE};
 	const char *lo, *hi, *value[2], *at;
@@ -361,15 +372,10 @@ void ll_reduce(LlKernel *k, const LNode *n)
 	}
 	for (int i = 0; i < n->store.nout; i++) {
 		ct[i] = n->store.val[i]->ct;
-		part[i] = NEW(k->f.arena, Buf);
-		*part[i] = (Buf){
-			.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(ct[i])};
-		ll_declare(k, part[i], NULL);
-		ll_store(k, part[i], "0",
-			 ll_const(k->f.arena, monoid_identity(p, n->store.red, i, ct[i])));
+		part[i] = ll_state(k, n->store.red, i, ct[i]);
 	}
 	emit_shared(&(Share){k, n, part, n->share.vector ? n->share.vector : 1});
-	over_lanes(k, n, part, ct, k->stage->block.group < 32 ? k->stage->block.group : 32);
+	ll_over_lanes(k, n, part, ct, 1, k->stage->block.group < 32 ? k->stage->block.group : 32);
 	if (k->stage->block.group > 32)
 		over_warps(k, n, part, ct);
 	else

@@ -217,8 +217,14 @@ void ll_share(LlKernel *k, const LNode *n);
 /* Emits LN_REDUCE: by one thread if it computes the reduction by itself, else by its group; then
  * each thread of the group has the state. */
 void ll_reduce(LlKernel *k, const LNode *n);
-/* Declares N states of type T in shared memory. */
+/* Declares a state of the thread, component COMP of monoid RED, which begins with the identity; N
+ * states of type T in shared memory. */
+Buf *ll_state(LlKernel *k, Monoid red, int comp, CType t);
 Buf *ll_shared_states(LlKernel *k, CType t, int64_t n);
+/* Combines the states PART of N over the lanes whose numbers differ in the bits from LEAST up to
+ * LANES. */
+void ll_over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct, int least,
+		   int lanes);
 /* VALUE of the lane whose number differs by xor with OFF. */
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off);
 

@@ -153,30 +153,17 @@ static AttentionCost cost_of(const GpuAttention *a, bool few)
 
 /* ---- Choice ---- */
 
-/* Null if the block of A's shape can run on every GPU that runs T's code; else which bound it breaks. */
+/* The block of A's shape can run on every GPU that runs T's code; else false, after WHY. */
 static bool fits(const GpuAttention *a, StrBuf *why)
 {
-	const int registers = gpu_attention_registers(a);
-
-	if (registers > MOST_REGISTERS)
-		return decision_refuse(why, "about %d registers of a thread are more than %d",
-				       registers, MOST_REGISTERS);
-	if (a->shared > a->t->gpu->block_shared)
-		return decision_refuse(why,
-				       "%lld bytes of shared memory are more than a block's %d",
-				       (long long)a->shared, a->t->gpu->block_shared);
-	return true;
+	return gpu_fits(a->shared, a->t->gpu->block_shared, gpu_attention_registers(a),
+			MOST_REGISTERS, why);
 }
 
 static bool try_shape(GpuAttention *a, const GpuDecision *d)
 {
-	StrBuf why = {0};
-	bool ok;
-
 	gpu_attention_shape(a, d);
-	ok = fits(a, &why);
-	strbuf_free(&why);
-	return ok;
+	return fits(a, NULL);
 }
 
 /* Whether a variant for few rows may be of use, if its blocks have RM: the number of rows is not known, may be so

@@ -15,15 +15,10 @@
 
 #include <string.h>
 
-static int terms_of(MmaKind kind)
-{
-	return kind == MMA_FMA ? 8 : mma_info[kind].k;
-}
-
 static void variant(LineText *t, GpuDecision *g)
 {
 	static const char *const names[OPERAND_COUNT] = {"q", "k", "v"};
-	const int terms = terms_of(g->mma[0]);
+	const int terms = gpu_mma_terms(g->mma[0]);
 	int stages[OPERAND_COUNT];
 
 	line_put(t, " q grid");

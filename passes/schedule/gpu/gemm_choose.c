@@ -290,11 +290,6 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 	return x;
 }
 
-int gemm_gpu_terms(MmaKind kind)
-{
-	return kind == MMA_FMA ? 8 : mma_info[kind].k;
-}
-
 /* Enumerates the candidates, larger tiles first. */
 static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 {
@@ -341,9 +336,6 @@ static bool whole_sectors(const TileOperand *o, int side)
 bool gemm_gpu_possible(const GpuGemm *g, const BlockShape *s, StrBuf *why)
 {
 	const bool wide = dtype_bytes(ctype_dtype(g->g.p.c.ct)) == 8;
-	const int registers = pipeline_registers(g, s),
-		  most = g->g.t->gpu->block_shared - GPU_DRIVER;
-	const long long shared = gemm_gpu_shared(g, s);
 	const char *breaks = s->bn < PART_COLUMNS ? "a block has less than 32 columns"
 			     : !whole_sectors(&g->a, s->bm) || !whole_sectors(&g->b, s->bn)
 				     ? "a row of a tile is less than a sector of 32 bytes"
@@ -351,17 +343,10 @@ bool gemm_gpu_possible(const GpuGemm *g, const BlockShape *s, StrBuf *why)
 				     ? "a thread has more than 32 sums of 64 bits"
 				     : NULL;
 
-	if (!breaks && shared <= most && registers <= REGISTERS)
-		return true;
 	if (why && breaks)
 		strbuf_puts(why, breaks);
-	else if (why && shared > most)
-		strbuf_printf(why, "%lld bytes of shared memory are more than a block's %d", shared,
-			      most);
-	else if (why)
-		strbuf_printf(why, "about %d registers of a thread are more than %d", registers,
-			      REGISTERS);
-	return false;
+	return !breaks && gpu_fits(gemm_gpu_shared(g, s), g->g.t->gpu->block_shared - GPU_DRIVER,
+				   pipeline_registers(g, s), REGISTERS, why);
 }
 
 /* The raster for tiles of BM rows. */

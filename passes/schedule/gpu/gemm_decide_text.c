@@ -54,8 +54,8 @@ static void tile(LineText *t, ProductVariant *v)
 	line_put(t, " m grid");
 	(mma_is_wgmma(s->kind) ? groups : warps)(t, s);
 	line_put(t, " k loop");
-	line_digit(t, " reg", &s->bk, gemm_gpu_terms(s->kind));
-	line_instruction(t, gemm_gpu_terms(s->kind));
+	line_digit(t, " reg", &s->bk, gpu_mma_terms(s->kind));
+	line_instruction(t, gpu_mma_terms(s->kind));
 	line_put(t, " stage");
 	a = (Hold){v->async[0], s->stages};
 	b = (Hold){v->async[1], s->stages};

@@ -46,8 +46,6 @@ bool gemm_gpu_variant(const Target *t, Kernel *k, const SizeStep *step, GpuGemm 
 bool gemm_gpu_possible(const GpuGemm *g, const BlockShape *s, StrBuf *why);
 /* The next possible shape for SIZE after *AT, in S, and its cost; 0: there are no more. */
 double gemm_gpu_next(const GpuGemm *g, const double size[4], BlockShape *s, int *at);
-/* The terms of an instruction of KIND. */
-int gemm_gpu_terms(MmaKind kind);
 /* The iterator along which the sum may be split, *ALONG, and its points; an unknown number counts
  * as N. 0: none. */
 int64_t gemm_gpu_longest(const GpuGemm *g, double n, Iter **along);

@@ -171,6 +171,11 @@ LNode *gpu_add_op(LBuild *b, TileNode *n);
 void gpu_write(LBuild *b, TileNode *n, int rank);
 /* D is a constant multiple of N. */
 bool gpu_is_multiple(const Dim *d, int64_t n);
+/* The terms of an instruction of KIND. */
+int gpu_mma_terms(MmaKind kind);
+/* A block with so many bytes of SHARED memory and REGISTERS of a thread fits; else false, after WHY
+ * (null: none). */
+bool gpu_fits(int64_t shared, int64_t most_shared, int registers, int most_registers, StrBuf *why);
 /* Operand NAME CAN be copied by cp.async, or need not be (ASYNC); else false, after WHY. */
 bool gpu_hold_is_legal(const char *name, bool async, bool can, StrBuf *why);
 

@@ -210,6 +210,22 @@ Expr *gpu_operand_at(LBuild *b, const TileOperand *o, Buf *tile, Expr *buffer, I
 	return ex_load(p, tile, idx + first, 3 - first);
 }
 
+int gpu_mma_terms(MmaKind kind)
+{
+	return kind == MMA_FMA ? 8 : mma_info[kind].k;
+}
+
+bool gpu_fits(int64_t shared, int64_t most_shared, int registers, int most_registers, StrBuf *why)
+{
+	if (why && registers > most_registers)
+		strbuf_printf(why, "about %d registers of a thread are more than %d", registers,
+			      most_registers);
+	else if (why && shared > most_shared)
+		strbuf_printf(why, "%lld bytes of shared memory are more than a block's %lld",
+			      (long long)shared, (long long)most_shared);
+	return registers <= most_registers && shared <= most_shared;
+}
+
 bool gpu_hold_is_legal(const char *name, bool async, bool can, StrBuf *why)
 {
 	return !async || can ||

@@ -257,8 +257,8 @@ static void before_inst(LiveRegs *l, const PtxInst *in)
 		set_alive(l, r[i], true);
 }
 
-/* Computes the registers that are live at all labels from those at the labels after; returns whether
- * any changed. */
+/* Computes the registers that are live at all labels from those at the labels after; returns
+ * whether any changed. */
 static bool before_all(LiveRegs *l)
 {
 	const size_t bytes = (size_t)l->sets * sizeof *l->now;

@@ -232,8 +232,8 @@ Decision *decision_copy(Arena *a, const Decision *d, int nstmts);
 
 /* Appends a text to WHY, which says what is wrong with a decision. Returns false. */
 bool decision_refuse(StrBuf *why, const char *fmt, ...) BASE_PRINTF(2, 3);
-/* A text that one function prints and reads: to OUT, or from IN if OUT is null. OK is false after the
- * first thing that is wrong in IN, which WHY says; nothing is read then. */
+/* A text that one function prints and reads: to OUT, or from IN if OUT is null. OK is false after
+ * the first thing that is wrong in IN, which WHY says; nothing is read then. */
 typedef struct LineText {
 	StrBuf *out, *why;
 	const char *in;
@@ -254,9 +254,9 @@ void line_name(LineText *t, char *name);
 /* A row of ir/loop/mma.def, and how operand NAME gets to shared memory: "k:async*2". */
 void line_mma(LineText *t, MmaKind *kind);
 void line_hold(LineText *t, const char *name, Hold *h);
-/* Digits of a GPU's decision: line_digit has PLACE and a number from 1 to 1024, "warp4" for example,
- * which is *N in units of UNIT; line_optional leaves out a number of 1; line_instruction has "mma8",
- * where N is 8. */
+/* Digits of a GPU's decision: line_digit has PLACE and a number from 1 to 1024, "warp4" for
+ * example, which is *N in units of UNIT; line_optional leaves out a number of 1; line_instruction
+ * has "mma8", where N is 8. */
 void line_digit(LineText *t, const char *place, int *n, int unit);
 void line_optional(LineText *t, const char *place, int *n);
 void line_instruction(LineText *t, int n);

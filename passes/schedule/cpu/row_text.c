@@ -178,7 +178,7 @@ static void reduction(LineText *t, const RowPlan *p, const Kernel *k, int *n)
 		line_wrong(t, "the form of statement %d is not lanes, states, taps or stencil", *n);
 		return;
 	}
-	how->form = f;
+	how->form = (ReductionForm)f;
 	if (f == REDUCE_STENCIL)
 		line_number(t, "", &how->points);
 	else if (f == REDUCE_LANES)

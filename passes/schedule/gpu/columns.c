@@ -163,7 +163,7 @@ static void by_few_rows(Columns *c, Expr *at, Iter *t, Expr *first, int64_t lane
 }
 
 /* Adjacent threads have adjacent columns: SIDE of them, less those before a misaligned row. A
- * thread has rows with the same offset in a sector, or, if its rows are unrolled, every LANES-th. */
+ * thread has rows with the same offset in a sector, or every LANES-th if they are unrolled. */
 static void by_rows(Columns *c, Expr *at, Iter *t, ElementLoops *e)
 {
 	LBuild *b = c->x.r->b;

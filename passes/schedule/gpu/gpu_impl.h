@@ -147,15 +147,17 @@ typedef struct OperandTile {
 	int64_t pitch;
 } OperandTile;
 
-/* Sets how O is read, whose members up to NSIDE, and TYPE and LANES, are set. The terms of its product are
- * the points of the N iterators TERM. */
+/* Sets how O is read, whose members up to NSIDE, and TYPE and LANES, are set. The terms of its
+ * product are the points of the N iterators TERM. */
 void gpu_operand_open(Kernel *k, const Gpu *gpu, TileOperand *o, Iter *const *term, int n);
 /* The tile of SIDE points of O's free iterators and TERMS terms, for products of KIND. */
 OperandTile gpu_operand_tile(const TileOperand *o, MmaKind kind, int side, int terms);
-/* Declares as many BUFFERS (0: one, which has no index) of tile T, from byte AT of the block's scratch on. */
+/* Declares as many BUFFERS (0: one, which has no index) of tile T, from byte AT of the block's
+ * scratch on. */
 Buf *gpu_operand_declare(LBuild *b, const char *name, const TileOperand *o, const OperandTile *t,
 			 MmaKind kind, int buffers, int64_t at);
-/* The element of such a TILE, of buffer BUFFER (or null), at iterators SIDE and TERM of an operation. */
+/* The element of such a TILE, of buffer BUFFER (or null), at iterators SIDE and TERM of an
+ * operation. */
 Expr *gpu_operand_at(LBuild *b, const TileOperand *o, Buf *tile, Expr *buffer, Iter *side,
 		     Iter *term);
 

@@ -217,12 +217,12 @@ int gpu_mma_terms(MmaKind kind)
 
 bool gpu_fits(int64_t shared, int64_t most_shared, int registers, int most_registers, StrBuf *why)
 {
-	if (why && registers > most_registers)
-		strbuf_printf(why, "about %d registers of a thread are more than %d", registers,
-			      most_registers);
-	else if (why && shared > most_shared)
+	if (why && shared > most_shared)
 		strbuf_printf(why, "%lld bytes of shared memory are more than a block's %lld",
 			      (long long)shared, (long long)most_shared);
+	else if (why && registers > most_registers)
+		strbuf_printf(why, "about %d registers of a thread are more than %d", registers,
+			      most_registers);
 	return registers <= most_registers && shared <= most_shared;
 }
 

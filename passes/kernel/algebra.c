@@ -30,6 +30,7 @@
 #include "passes/forms/algebra.h"
 
 #include "passes/forms/form.h"
+#include "passes/forms/nonnegative.h"
 #include "passes/module.h"
 
 typedef struct Iters {
@@ -498,26 +499,34 @@ static bool without_scale(FactoredProduct *p, bool *exact)
 	return true;
 }
 
-/* F's byte plus BY, 128 or -128, as an element of type T. The zero point is adjusted. */
-static void shift_byte(ExprPool *p, ByteFactor *f, DType t, int by)
+/* F's byte plus BY, 128 or -128, as an element of type T. The zero point is adjusted. A byte of N that
+ * is not negative is a u8 as it is. Products of such bytes do not exceed 16 bits in pairs, either
+ * (passes/layout/panels_order.c). */
+static void shift_byte(const Node *n, ByteFactor *f, DType t, int by)
 {
-	Expr *n = ex_int(p, CT_I32, by);
+	ExprPool *p = node_kernel(n)->pool;
+	const Value *v = node_loaded(n, f->byte);
+	Expr *number = ex_int(p, CT_I32, by);
 
-	f->byte = ex_round(p, t, ex_op2(p, IN_add, f->byte, n));
-	f->zero = f->zero ? ex_op2(p, IN_add, f->zero, n) : n;
+	if (t == DT_U8 && v && value_is_nonnegative(v)) {
+		f->byte = ex_round(p, t, f->byte);
+		return;
+	}
+	f->byte = ex_round(p, t, ex_op2(p, IN_add, f->byte, number));
+	f->zero = f->zero ? ex_op2(p, IN_add, f->zero, number) : number;
 }
 
 /* CPUs multiply u8 by i8. If both factors are u8, the constant becomes i8; if both are i8, the
- * other factor becomes u8, and its new zero point multiplies a sum of constants. */
+ * other factor becomes u8, and its new zero point, if it has one, multiplies a sum of constants. */
 static void mix_signs(FactoredProduct *p)
 {
 	const DType a = contraction_type(p->a.byte), b = contraction_type(p->b.byte);
 	const bool constant = node_loaded_const(p->n, p->a.byte);
 
 	if (a == DT_U8 && b == DT_U8)
-		shift_byte(p->k->pool, constant ? &p->a : &p->b, DT_I8, -128);
+		shift_byte(p->n, constant ? &p->a : &p->b, DT_I8, -128);
 	else if (a == DT_I8 && b == DT_I8)
-		shift_byte(p->k->pool, constant ? &p->b : &p->a, DT_U8, 128);
+		shift_byte(p->n, constant ? &p->b : &p->a, DT_U8, 128);
 }
 
 /* The factors are integers; or they are dequantised, their sum fits in an i32, and every target has

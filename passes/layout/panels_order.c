@@ -3,7 +3,8 @@
  * Adds to the panels of an i8 operand how CPUs multiply it that have no dot product of bytes.
  * x86-64 then has an instruction that adds products of u8 by i8 in pairs, saturating at 16 bits. A
  * term of a panel, a row of four bytes for each column, is narrow if that is exact for all u8: each
- * of its pairs adds up to -128 to 128. Other terms are wide: codegen/c/tile_dot.c multiplies them
+ * of its pairs adds up to -128 to 128; for u8 of at most 127, which i8 without negative elements is,
+ * every term is. Other terms are wide: codegen/c/tile_dot.c multiplies them
  * in a form whose sums are too small by a constant of the column. In panels of few terms, most are
  * wide: those panels have flips, and all of a panel's terms are wide, or none.
  *
@@ -18,6 +19,7 @@
  *
  * Only tiles read these rows, and the product's statement reads the terms.
  */
+#include "passes/forms/nonnegative.h"
 #include "passes/forms/product.h"
 
 #include "base/round.h"
@@ -43,6 +45,7 @@ typedef struct Ordering {
 	Domain outer;
 	int kd, last;
 	int64_t terms, bits, next, width, panels;
+	bool all_narrow; /* the other factor is at most 127 */
 	Expr *at[MAX_RANK];
 } Ordering;
 
@@ -166,8 +169,8 @@ static Buf *find_wide(const Ordering *o)
 	     *column = times(o, panel, o->width, iterate(o, &pairs, "j", o->width));
 
 	reduce(o, MONOID_max, &p, &pairs, wide,
-	       formula(o, "i32(gt(abs(add(x, y)), 128))", load(o, first, column),
-		       load(o, plus(o, first, 1), column)),
+	       formula(o, o->all_narrow ? "0" : "i32(gt(abs(add(x, y)), 128))",
+		       load(o, first, column), load(o, plus(o, first, 1), column)),
 	       NULL);
 	return wide;
 }
@@ -280,6 +283,7 @@ Value *panels_with_order(Module *m, Node *n, Value *b, const Contraction *c, con
 {
 	const Type *t = b->type;
 	Ordering o = {.kd = c->ng, .last = t->rank - 1};
+	const Value *a = node_loaded(n, c->a);
 	Dim *dims[MAX_RANK];
 	Buf *wide;
 	int64_t k = 0, columns = 0, rows;
@@ -298,6 +302,7 @@ Value *panels_with_order(Module *m, Node *n, Value *b, const Contraction *c, con
 	memcpy(dims, t->dims, sizeof(Dim *) * (size_t)t->rank);
 	dims[o.kd] = dim_const(m->ctx, rows * TERM_BYTES);
 	dims[o.last] = dim_const(m->ctx, o.panels * o.width);
+	o.all_narrow = a && value_is_in_i8(a);
 	o.k = kernel_new(m->ctx, m->arena,
 			 arena_printf(m->arena, "%s_order", node_kernel(n)->name));
 	o.from = kernel_buf(o.k, BUF_IN, "b", t);

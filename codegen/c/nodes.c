@@ -474,6 +474,90 @@ static void print_group_call(Fn *f, const Tile *tl, const char *fn)
 		strbuf_free(&t[i]);
 }
 
+/* Prints the tile in matrix registers FN where both operands fit, else rows of tiles in vectors; T has the
+ * texts of print_tile. */
+static void print_by_parts(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
+{
+	const Tile v = c_tile_in_vectors(tl);
+	const char *vectors = c_tile_use(f->g, &v);
+	STRBUF_LOCAL(row);
+
+	fn_texts(f, (Expr *const *)&tl->parts.row, 1, &row);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "if (%s && %s) {\n", fn_buf(f, tl->parts.a_fits),
+		      fn_buf(f, tl->parts.b_fits));
+	f->indent++;
+	fn_tabs(f);
+	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, %s, %s, ", fn, strbuf_str(&t[1]),
+		      !tl->accumulate, fn_buf(f, tl->parts.a), strbuf_str(&row),
+		      fn_buf(f, tl->parts.b));
+	print_address(f, tl->acc, strbuf_str(&t[5]));
+	strbuf_puts(&f->body, ");\n");
+	f->indent--;
+	fn_tabs(f);
+	strbuf_puts(&f->body, "} else {\n");
+	f->indent++;
+	print_rows(f, tl);
+	print_ahead(f, tl);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "for (int64_t i = 0; i < valid; i += %d)\n", v.mr);
+	f->indent++;
+	fn_tabs(f);
+	strbuf_printf(&f->body, "%s(dl_min_i64(valid - i, %d), %s, %d, %s, row + i, %s, ", vectors,
+		      v.mr, strbuf_str(&t[1]), !tl->accumulate, fn_buf(f, tl->a),
+		      strbuf_str(&t[2]));
+	print_panel(f, tl, t);
+	print_address(f, tl->acc, strbuf_str(&t[5]));
+	strbuf_printf(&f->body, " + i * %d);\n", tl->nr);
+	f->indent--;
+	fn_close(f);
+}
+
+/* Prints how rows of A, or columns of a panel of B, are split into parts. */
+static void print_split(Fn *f, const LNode *n)
+{
+	const SplitOperand *s = n->split;
+	Expr *e[] = {s->k, s->row ? s->valid : s->at, s->step};
+	StrBuf t[3] = {{0}};
+	STRBUF_LOCAL(at);
+
+	if (s->row) {
+		const char *row = fn_name(f, s->row, s->row->name);
+
+		fn_tabs(f);
+		strbuf_puts(&f->body, "{\n");
+		f->indent++;
+		fn_texts(f, e, 2, t);
+		fn_tabs(f);
+		strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[1]));
+		fn_tabs(f);
+		strbuf_printf(&f->body, "int64_t row[%d];\n\n", s->rows);
+		fn_tabs(f);
+		strbuf_printf(&f->body, "for (int64_t %s = 0; %s < valid; %s++) {\n", row, row, row);
+		f->indent++;
+		vec_push(f->g->arena, &f->naturals, s->row);
+		fn_texts(f, &s->at, 1, &at);
+		fn_tabs(f);
+		strbuf_printf(&f->body, "row[%s] = %s;\n", row, strbuf_str(&at));
+		fn_close(f);
+		fn_tabs(f);
+		strbuf_printf(&f->body, "%s = matrix_split_rows(%s, %s, row, valid, %s);\n",
+			      fn_buf(f, s->fits), fn_buf(f, s->to), fn_buf(f, s->from),
+			      strbuf_str(&t[0]));
+		fn_close(f);
+	} else {
+		fn_texts(f, e, 3, t);
+		fn_tabs(f);
+		strbuf_printf(&f->body, "%s = matrix_split_columns(%s, ", fn_buf(f, s->fits),
+			      fn_buf(f, s->to));
+		print_address(f, s->from, strbuf_str(&t[1]));
+		strbuf_printf(&f->body, ", %s, %d, %s);\n", strbuf_str(&t[2]), s->columns,
+			      strbuf_str(&t[0]));
+	}
+	for (int i = 0; i < 3; i++)
+		strbuf_free(&t[i]);
+}
+
 static void print_tile(Fn *f, const LNode *n)
 {
 	enum { MOST = 13 };
@@ -511,9 +595,16 @@ static void print_tile(Fn *f, const LNode *n)
 		strbuf_printf(&f->body, "const int64_t rows = k->part ? INT64_MAX : %s;\n",
 			      strbuf_str(&t[8]));
 	}
+	f->matrix |= tl->matrix;
+	if (tl->parts.a) {
+		print_by_parts(f, tl, fn, t);
+		fn_close(f);
+		for (int i = 0; i < MOST; i++)
+			strbuf_free(&t[i]);
+		return;
+	}
 	if (!tl->by_runs.starts && !(tl->matrix && c_tile_row_step(f->g, tl)))
 		print_rows(f, tl);
-	f->matrix |= tl->matrix;
 	if (tl->mask.when)
 		open_used(f, tl, strbuf_str(&t[1]));
 	if (!tl->scaled.scale)
@@ -540,6 +631,7 @@ void fn_nodes(Fn *f, const LNode *n)
 		case LN_REDUCE: fn_reduce(f, n); break;
 		case LN_LOCAL: fn_declare(f, n->local.buf, n->local.at); break;
 		case LN_TILE: print_tile(f, n); break;
+		case LN_SPLIT: print_split(f, n); break;
 		case LN_ATOMIC:
 		case LN_COLUMNS:
 		case LN_OP:

@@ -70,6 +70,8 @@ void c_tile_dot_functions(const GenC *g, StrBuf *b);
 const char *c_tile_matrix_key(const GenC *g, const Tile *t);
 /* The elements between T's rows of A, if they are at one stride; else null. */
 Expr *c_tile_row_step(const GenC *g, const Tile *t);
+/* T, in matrix registers by parts of f32, as a tile of vectors of few of its rows. */
+Tile c_tile_in_vectors(const Tile *t);
 /* Prints the functions that these micro-kernels call. */
 void c_tile_matrix_functions(const GenC *g, StrBuf *b);
 /* Prints the micro-kernel for T, the function NAME. */

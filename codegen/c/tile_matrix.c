@@ -41,6 +41,9 @@ static int columns_of(const Tile *t)
 
 const char *c_tile_matrix_key(const GenC *g, const Tile *t)
 {
+	if (t->parts.a)
+		return arena_printf(g->arena, "tile_matrix_parts_%dx%dof%d", t->mr, columns_of(t),
+				    t->nr);
 	return arena_printf(g->arena, "tile_matrix_%s_%s_%dx%dof%d%s", dtype_info[t->a->dtype].name,
 			    dtype_info[t->b->dtype].name, t->mr, columns_of(t), t->nr,
 			    t->by_runs.starts       ? "_runs"
@@ -125,6 +128,63 @@ static const char *products(const GenC *g, const Tile *t, Registers r)
 	return arena_strdup(g->arena, strbuf_str(&b));
 }
 
+/* ---- Parts of f32 ---- */
+
+/* Prints that register R is loaded from part PART of the operand at AT. */
+static void put_load_part(const GenC *g, StrBuf *b, int r, const char *at, int64_t part)
+{
+	put_load(b, "\t\t", r, arena_printf(g->arena, "%s + %lld", at, (long long)part),
+		 "(int64_t)64");
+}
+
+/* The six products of a step. Registers of A are kept for two products that follow each other, as those
+ * of B are. */
+static const char *products_of_parts(const GenC *g, const Tile *t, Registers r)
+{
+	static const int factors[][2] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}};
+	const int part = MATRIX_SIDE * SPLIT_TERMS;
+	int have[2] = {-1, -1};
+	STRBUF_LOCAL(b);
+
+	for (size_t p = 0; p < sizeof factors / sizeof *factors; p++) {
+		const int *of = factors[p];
+
+		for (int i = 0; i < r.m; i++) {
+			if (of[0] != have[0])
+				put_load_part(g, &b, FACTOR_A + i, i ? "a + group" : "a",
+					      of[0] * part);
+			for (int j = 0; j < r.n; j++) {
+				if (of[1] != have[1] && !i)
+					put_load_part(g, &b, FACTOR_B + j, "b",
+						      (of[1] * t->nr / MATRIX_SIDE + j) * part);
+				strbuf_printf(
+					&b,
+					"\t\t__asm__ volatile(\"tdpbf16ps %%%%tmm%d, %%%%tmm%d, %%%%tmm%d\" : :);\n",
+					FACTOR_B + j, FACTOR_A + i, i * r.n + j);
+			}
+		}
+		have[0] = of[0];
+		have[1] = of[1];
+	}
+	return arena_strdup(g->arena, strbuf_str(&b));
+}
+
+static void put_parts_function(const GenC *g, StrBuf *b, const Tile *t, const char *name,
+			       Registers r)
+{
+	const CWord words[] = {{"NAME", name, 0},
+			       {"SUM", c_type(t->ct), 0},
+			       {"COLUMNS", NULL, r.n * MATRIX_SIDE},
+			       {"OF", NULL, t->nr},
+			       {"ZEROS", sums(g, t, r, "zero"), 0},
+			       {"LOADS", sums(g, t, r, "load"), 0},
+			       {"STORES", sums(g, t, r, "store"), 0},
+			       {"PRODUCTS", products_of_parts(g, t, r), 0},
+			       {NULL, NULL, 0}};
+
+	strbuf_puts(b, c_text(g->arena, "matrix tile of parts", words));
+}
+
 /* ---- The functions ---- */
 
 /* A product of term T in word K of row I and column J, in plain C. */
@@ -174,13 +234,38 @@ static void put_function(const GenC *g, StrBuf *b, const Tile *t, const char *na
 	strbuf_puts(b, c_text(g->arena, "matrix tile", words));
 }
 
+Tile c_tile_in_vectors(const Tile *t)
+{
+	Tile v = *t;
+
+	v.matrix = false;
+	v.parts = (TileParts){0};
+	v.mr = v.usual;
+	return v;
+}
+
 void c_tile_matrix(GenC *g, StrBuf *b, const Tile *t, const char *name)
 {
 	const int n = columns_of(t) / MATRIX_SIDE, most = t->mr / MATRIX_SIDE;
 	const char *type = c_memory_type(t->b->dtype);
 
 	for (int m = 1; m <= most; m++)
-		put_function(g, b, t, arena_printf(g->arena, "%s_%d", name, m), (Registers){m, n});
+		(t->parts.a ? put_parts_function
+			    : put_function)(g, b, t, arena_printf(g->arena, "%s_%d", name, m),
+					    (Registers){m, n});
+	if (t->parts.a) {
+		strbuf_printf(
+			b,
+			"static inline void %s(int64_t valid, int64_t n, int first, const uint16_t *a, int64_t row, const uint16_t *b, %s *acc)\n{\n"
+			"\ta += row / 16 * ((n + 31) / 32 * MATRIX_PARTS);\n",
+			name, c_type(t->ct));
+		for (int m = 1; m <= most; m++)
+			strbuf_printf(b, "%s%s_%d(valid, n, first, a, b, acc);\n",
+				      m < most ? "\tif (valid <= 16)\n\t\t" : m > 1 ? "\telse\n\t\t" : "\t",
+				      name, m);
+		strbuf_puts(b, "}\n\n");
+		return;
+	}
 	strbuf_printf(
 		b,
 		"static inline void %s(int64_t valid, int64_t n, int first, %s\n"
@@ -206,14 +291,17 @@ void c_tile_matrix(GenC *g, StrBuf *b, const Tile *t, const char *name)
 
 void c_tile_matrix_functions(const GenC *g, StrBuf *b)
 {
-	bool any = false, floats = false;
+	bool any = false, floats = false, parts = false;
 
 	VEC_EACH_AT (t, &g->tile) {
 		any = any || t->matrix;
 		floats = floats || (t->matrix && t->ct == CT_F32);
+		parts = parts || t->parts.a;
 	}
 	if (any)
 		strbuf_puts(b, c_text(g->arena, "matrix", NULL));
 	if (floats)
 		strbuf_puts(b, c_text(g->arena, "matrix, in C, of bf16", NULL));
+	if (parts)
+		strbuf_puts(b, c_text(g->arena, "matrix split", NULL));
 }

@@ -12,9 +12,10 @@ typedef struct StageScratch {
 	VEC(Dim *) dims;
 } StageScratch;
 
+/* Adds the scratch of S's stages, of one variant, to ALL. */
 static void find_scratch(Host *h, const Schedule *s, StageScratch *all)
 {
-	for (int j = 0; s && j < s->stages.n; j++) {
+	for (int j = 0; j < s->stages.n; j++) {
 		Dim *d = memplan_size(h->m, s->stages.at[j]->scratch);
 		bool seen = false;
 		int64_t v;
@@ -77,7 +78,8 @@ static void print_plan(Host *h)
 	for (int t = 0; t < h->m->ntargets; t++)
 		for (const Node *n = h->m->graph->first; n; n = n->next)
 			if (n->id < h->m->nsched && (!h->gpu || node_on_host(n)))
-				find_scratch(h, h->m->sched[t][n->id], &all);
+				for (const Schedule *s = h->m->sched[t][n->id]; s; s = s->next)
+					find_scratch(h, s, &all);
 	strbuf_printf(
 		h->b,
 		"static void %s(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)\n{\n"

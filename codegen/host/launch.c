@@ -190,11 +190,17 @@ static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place
 }
 
 /* Prints the condition of S's guard. */
-static void print_guard(Host *h, const SizeStep *x)
+static void print_guard(Host *h, const SizeStep *x, bool gpu)
 {
 	const char *and = "";
 
+	/* parts of a batch are computed as all of it would be */
+	if (!gpu) {
+		strbuf_puts(h->b, "!x->part");
+		and = " && ";
+	}
 	if (x->size) {
+		strbuf_puts(h->b, and);
 		strbuf_printf(h->b, "%s <= %lld", host_dim(h, x->size), (long long)x->most);
 		and = " && ";
 	}
@@ -218,7 +224,7 @@ static void print_variants(Host *h, int t, Node *n, const Schedule *s)
 
 	for (const char *before = "\t"; s->next; temp += s->temps.n, s = s->next) {
 		strbuf_printf(b, "%sif (", before);
-		print_guard(h, &s->where);
+		print_guard(h, &s->where, h->m->target[t]->gpu && !node_on_host(n));
 		strbuf_puts(b, ") {\n");
 		h->b = &body;
 		print_stages(h, t, n, s, temp);

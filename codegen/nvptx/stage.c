@@ -167,7 +167,8 @@ void ll_nodes(LlKernel *k, const LNode *n)
 		case LN_ATOMIC: ll_atomic(k, n); break;
 		case LN_REDUCE: ll_reduce(k, n); break;
 		case LN_LOCAL: ll_declare(k, n->local.buf, &n->local); break;
-		case LN_TILE: assert(n->kind != LN_TILE); break;
+		case LN_TILE:
+		case LN_SPLIT: assert(n->op); break;
 		case LN_COLUMNS: ll_columns(k, n); break;
 		case LN_OP: ll_tile_op(k, n->op); break;
 		}

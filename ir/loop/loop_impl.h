@@ -13,7 +13,7 @@
 /* How many iterators and buffers may be mentioned, and which group's loop is around: what
  * a body adds is forgotten at its end. */
 typedef struct LoopScope {
-	int iters, bufs;
+	int iters, bufs, splits;
 	LNode *group;
 } LoopScope;
 
@@ -37,6 +37,7 @@ typedef struct LoopText {
 	Stage *stage;
 	LNode *group;            /* around the node; null: none is */
 	VEC(LNode *) kept;       /* locals of which threads keep elements */
+	VEC(const SplitOperand *) splits; /* in scope */
 } LoopText;
 
 /* ---- loop_read.c ---- */

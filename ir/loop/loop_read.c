@@ -353,13 +353,14 @@ void lt_bind(LoopText *t, Iter **it, const char *name, Dim *extent)
 
 LoopScope lt_enter(const LoopText *t)
 {
-	return (LoopScope){t->iters.n, t->bufs.n, t->group};
+	return (LoopScope){t->iters.n, t->bufs.n, t->splits.n, t->group};
 }
 
 void lt_leave(LoopText *t, LoopScope s)
 {
 	t->iters.n = s.iters;
 	t->bufs.n = s.bufs;
+	t->splits.n = s.splits;
 	t->group = s.group;
 }
 

@@ -470,6 +470,22 @@ static void tile_ranges(LoopText *t, Tile *x)
 		lt_bounded(t, &x->depth);
 }
 
+/* ", by ap[ROW] if FITS and bp if FITS". */
+static void parts(LoopText *t, TileParts *p)
+{
+	if (!lt_opt(t, p->a != NULL, ", by "))
+		return;
+	lt_buf(t, &p->a);
+	lt_put(t, "[");
+	lt_expr(t, &p->row, CT_I64);
+	lt_put(t, "] if ");
+	lt_buf(t, &p->a_fits);
+	lt_put(t, " and ");
+	lt_buf(t, &p->b);
+	lt_put(t, " if ");
+	lt_buf(t, &p->b_fits);
+}
+
 static void tile(LoopText *t, LNode *n)
 {
 	Tile *x;
@@ -502,6 +518,39 @@ static void tile(LoopText *t, LNode *n)
 		lt_buf(t, &x->mask.squares);
 	if (lt_opt(t, x->mask.trim != NULL, ", trimmed by "))
 		lt_buf(t, &x->mask.trim);
+	parts(t, &x->parts);
+}
+
+/* "split rows r < 100 of 128, k < 64: ap, fits = x[AT by STEP]", or "split columns 32, k < ...". */
+static void split(LoopText *t, LNode *n)
+{
+	SplitOperand *s = n->split = t->out ? n->split : NEW(t->arena, SplitOperand);
+	const char *const kinds[] = {"split rows ", "split columns "};
+
+	if (lt_choice(t, kinds, 2, !s->row)) {
+		lt_count(t, &s->columns, 1, TILE_SIDE);
+	} else {
+		const char *name = t->out ? s->row->name : NULL;
+
+		lt_word(t, &name);
+		lt_put(t, " < ");
+		lt_expr(t, &s->valid, CT_I64);
+		lt_put(t, " of ");
+		lt_count(t, &s->rows, 1, TILE_SIDE);
+		if (!t->out && !t->failed)
+			lt_bind(t, &s->row, name, dim_const(t->ctx, s->rows));
+	}
+	lt_put(t, ", k < ");
+	lt_expr(t, &s->k, CT_I64);
+	lt_put(t, ": ");
+	lt_buf(t, &s->to);
+	lt_put(t, ", ");
+	lt_buf(t, &s->fits);
+	lt_put(t, " = ");
+	lt_buf(t, &s->from);
+	lt_put(t, "[");
+	steps(t, &s->at, &s->step);
+	lt_put(t, "]");
 }
 
 /* Prints the prefetches of a tile, one a line. */
@@ -560,6 +609,7 @@ static const NodeText node_text[] = {
 	[LN_REDUCE] = {" over ", reduce, false},
 	[LN_LOCAL] = {" local ", local, false},
 	[LN_TILE] = {" tile ", tile, false},
+	[LN_SPLIT] = {" split ", split, false},
 	[LN_COLUMNS] = {" columns ", columns, false},
 	[LN_OP] = {" copy map fold dot sync ", lt_tile_op, false},
 };
@@ -613,8 +663,8 @@ static void list(LoopText *t, LNode **at, int around)
 			lt_check_body(t, n);
 		if (n->kind == LN_TILE)
 			fetches(t, n, columns);
-		if (n->kind == LN_LOCAL)
-			before.bufs++;
+		before.bufs += n->kind == LN_LOCAL;
+		before.splits += n->kind == LN_SPLIT && !t->out && !t->failed;
 		if (n->kind != LN_LET)
 			lt_leave(t, before);
 	}

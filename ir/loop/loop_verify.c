@@ -240,17 +240,65 @@ static bool has_groups(const Tile *x)
 	       x->nr % terms->i == 0 && x->k->kind == EX_CONST && x->k->i % terms->i == 0;
 }
 
+/* The last split before here that writes B; null: there is none. */
+static const SplitOperand *split_of(const LoopText *t, const Buf *b)
+{
+	for (int i = t->splits.n - 1; i >= 0; i--)
+		if (t->splits.at[i]->to == b)
+			return t->splits.at[i];
+	return NULL;
+}
+
+static void check_parts(LoopText *t, const Tile *x)
+{
+	const TileParts *p = &x->parts;
+	const SplitOperand *a = p->a ? split_of(t, p->a) : NULL, *b = p->b ? split_of(t, p->b) : NULL;
+
+	if (!p->a)
+		return;
+	if (!x->matrix || x->kpack != 1 || x->ct != CT_F32 || x->b->dtype != DT_F32 ||
+	    x->scaled.scale || x->by_runs.starts || x->mr > 2 * MATRIX_SIDE || x->whole)
+		lt_fault(
+			t,
+			"only a tile of f32 in matrix registers, of up to %d rows and without runs or scales, is computed by parts",
+			2 * MATRIX_SIDE);
+	else if (!a || !a->row || a->fits != p->a_fits || a->from != x->a)
+		lt_fault(t, "no split before the tile writes %s, the parts of rows of %s, and %s",
+			 p->a->name, x->a->name, p->a_fits->name);
+	else if (!b || b->row || b->fits != p->b_fits || b->from != x->b || b->columns < x->nr)
+		lt_fault(t, "no split before the tile writes %s, the parts of %d columns of %s, and %s",
+			 p->b->name, x->nr, x->b->name, p->b_fits->name);
+}
+
+static void check_split(LoopText *t, const SplitOperand *s)
+{
+	check_local(t, s->to, "a copy of parts");
+	check_local(t, s->fits, "what says that parts fit");
+	if (s->to->dtype != DT_BF16 || s->fits->dtype != DT_BOOL || s->from->dtype != DT_F32)
+		lt_fault(t, "a split makes bf16 of f32, and a bool: not %s and %s of %s",
+			 dtype_info[s->to->dtype].name, dtype_info[s->fits->dtype].name,
+			 dtype_info[s->from->dtype].name);
+	if (s->rows % MATRIX_SIDE || s->columns % MATRIX_SIDE)
+		lt_fault(t, "a split has whole blocks of %d rows or columns", MATRIX_SIDE);
+	if (s->row && !is_number(s->step, 1))
+		lt_fault(t, "the terms of rows that are split are contiguous");
+	if (!t->failed)
+		vec_push(t->arena, &t->splits, s);
+}
+
 static void check_matrix(LoopText *t, const Tile *x)
 {
 	if (!x->matrix)
 		return;
-	if (x->mr % MATRIX_SIDE || x->usual != x->mr || x->nr % MATRIX_SIDE ||
+	if (x->mr % MATRIX_SIDE || (x->usual != x->mr && !x->parts.a) || x->nr % MATRIX_SIDE ||
 	    x->mr / MATRIX_SIDE * (x->nr / MATRIX_SIDE) > MATRIX_SUMS)
 		lt_fault(t,
 			 "the sums of a tile of %dx%d are not up to %d matrix registers of %dx%d",
 			 x->mr, x->nr, MATRIX_SUMS, MATRIX_SIDE, MATRIX_SIDE);
-	if (x->kpack == 1 || x->a->dtype == DT_F32)
-		lt_fault(t, "matrix registers multiply steps of bytes, or of pairs of bf16");
+	if (!x->parts.a && (x->kpack == 1 || x->a->dtype == DT_F32))
+		lt_fault(
+			t,
+			"matrix registers multiply steps of bytes, or of pairs of bf16, or parts of f32");
 	if (x->mask.when || x->mask.trim)
 		lt_fault(t, "a tile in matrix registers computes all sums of all terms");
 }
@@ -300,6 +348,7 @@ static void check_tile(LoopText *t, const LNode *n)
 	check_places(t, n);
 	check_scales(t, x);
 	check_matrix(t, x);
+	check_parts(t, x);
 	if (!are_factors(x))
 		lt_fault(t, "no tile with %d terms for each k sums %s times %s in %s", x->kpack,
 			 dtype_info[x->a->dtype].name, dtype_info[x->b->dtype].name,
@@ -499,7 +548,7 @@ static void check_device(LoopText *t, const LNode *n)
 			    "operations on tiles");
 	if (group && !gpu)
 		lt_fault(t, "only a stage on a GPU, with a group of threads, has such a node");
-	if (n->kind == LN_TILE && gpu)
+	if ((n->kind == LN_TILE || n->kind == LN_SPLIT) && gpu)
 		lt_fault(t, "only a stage on a CPU has tiles");
 }
 
@@ -527,6 +576,7 @@ void lt_check_node(LoopText *t, LNode *n)
 			 monoid_info[n->store.red].n);
 	switch (n->kind) {
 	case LN_TILE: check_tile(t, n); break;
+	case LN_SPLIT: check_split(t, n->split); break;
 	case LN_LOCAL: check_local_node(t, n); break;
 	case LN_COLUMNS: check_columns(t, n); break;
 	case LN_ATOMIC: check_atomic(t, n); break;

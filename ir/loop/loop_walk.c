@@ -19,7 +19,8 @@ static void add_of_tile(LExprs *x, const Tile *t)
 				  &t->by_runs.terms,  &t->by_runs.step,   &t->scaled.scale_at,
 				  &t->scaled.zero_at, &t->mask.when,      &t->rows,
 				  &t->order.sums_at,  &t->order.wide_at,  &t->order.first,
-				  &t->order.next_at,  &t->order.flips_at, &t->by_runs.shift};
+				  &t->order.next_at,  &t->order.flips_at, &t->by_runs.shift,
+				  &t->parts.row};
 
 	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
 		add(x, e[i]);
@@ -45,6 +46,12 @@ LExprs lnode_exprs(const LNode *n)
 	add(&x, &n->local.val);
 	if (n->tile)
 		add_of_tile(&x, n->tile);
+	if (n->split) {
+		add(&x, &n->split->at);
+		add(&x, &n->split->step);
+		add(&x, &n->split->valid);
+		add(&x, &n->split->k);
+	}
 	for (int i = 0; n->op && i < n->op->nidx; i++)
 		add(&x, &n->op->idx[i]);
 	if (n->op) {
@@ -71,6 +78,7 @@ Expr **lnode_next_expr(LExprs *x)
 LBufs lnode_bufs(const LNode *n)
 {
 	const Tile *t = n->tile;
+	const SplitOperand *s = n->split;
 	const LBufUse all[LNODE_BUFS] = {
 		{n->local.buf, LUSE_DECLARES},
 		{n->store.buf[0], LUSE_WRITES},
@@ -85,6 +93,13 @@ LBufs lnode_bufs(const LNode *n)
 		{t ? t->scaled.row_scale : NULL, LUSE_READS},
 		{t ? t->mask.squares : NULL, LUSE_VALUE},
 		{t ? t->mask.trim : NULL, LUSE_VALUE},
+		{t ? t->parts.a : NULL, LUSE_READS},
+		{t ? t->parts.b : NULL, LUSE_READS},
+		{t ? t->parts.a_fits : NULL, LUSE_VALUE},
+		{t ? t->parts.b_fits : NULL, LUSE_VALUE},
+		{s ? s->from : NULL, LUSE_READS},
+		{s ? s->to : NULL, LUSE_WRITES},
+		{s ? s->fits : NULL, LUSE_VALUE},
 		{n->op ? n->op->to : NULL, LUSE_WRITES},
 	};
 	LBufs used = {.n = 0};
@@ -132,7 +147,8 @@ LIters lnode_iters(const LNode *n)
 	const Tile *t = n->tile;
 	Iter *const *const all[] = {&n->range.var,       &n->local.var,      c ? &c->col : NULL,
 				    c ? &c->row : NULL,  t ? &t->row : NULL, t ? &t->col : NULL,
-				    t ? &t->depth : NULL};
+				    t ? &t->depth : NULL,
+				    n->split ? &n->split->row : NULL};
 	LIters x;
 
 	x.n = 0;

@@ -656,12 +656,25 @@ void product_use_dot(Product *p)
 
 bool product_has_matrix(const Product *p)
 {
-	return p->kpack > 1 && (p->c.ct == CT_I32 || p->dot);
+	if (p->kpack > 1)
+		return p->c.ct == CT_I32 || p->dot;
+	return p->c.ct == CT_F32 && !p->scale && !p->group_columns && p->pw == 2 * MATRIX_SIDE &&
+	       (!p->b_panels || p->numbers->load.buf->dtype == DT_F32);
 }
 
 void product_use_matrix(Product *p)
 {
 	p->matrix = true;
+	if (!product_by_parts(p))
+		return;
+	/* rows are split from contiguous terms */
+	p->a_direct = p->a_direct && has_unit_step(p);
+	p->run = p->c.nk;
+}
+
+bool product_by_parts(const Product *p)
+{
+	return p->matrix && p->kpack == 1;
 }
 
 void product_pack_b(Product *p)

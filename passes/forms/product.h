@@ -149,9 +149,11 @@ void product_pack_b(Product *p);
  * both in pairs of terms. */
 bool product_has_dot(const Product *p);
 void product_use_dot(Product *p);
-/* P is of bytes, or of bf16 by dot, so that matrix registers can multiply it; and they do. */
+/* P is of bytes, or of bf16 by dot, or of f32, so that matrix registers can multiply it; and they do. */
 bool product_has_matrix(const Product *p);
 void product_use_matrix(Product *p);
+/* Matrix registers multiply parts of P's f32 (SplitOperand in ir/loop/loop.h). */
+bool product_by_parts(const Product *p);
 /* Merges the iterators of P as far as the accesses allow; A_DIRECT and B_PANELS say how the
  * operands are read. Sets the extents. */
 void product_flatten(Product *p);

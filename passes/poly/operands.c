@@ -129,6 +129,45 @@ static void check_steps(const ValueMatch *m, const Stmt *s)
 		poly_unchecked(m->p, "that a tile has all terms of statement %d", s->id);
 }
 
+/* IS, the answer to whether the tile's parts have WHAT. */
+static void check_part(const ValueMatch *m, const char *what, Answer is)
+{
+	if (is == DIFFERENT)
+		poly_wrong(m->p, "the parts that a tile multiplies have other %s than the tile", what);
+	else if (is == UNKNOWN)
+		poly_unchecked(m->p, "that the parts that a tile multiplies have the tile's %s", what);
+}
+
+static Answer same_form(const ValueMatch *m, Expr *a, Expr *b)
+{
+	return poly_same_index(m, poly_form(m->p, a), poly_form(m->p, b));
+}
+
+/* The parts that the tile multiplies are of the elements that it multiplies otherwise. */
+static void check_parts(const ValueMatch *m)
+{
+	ExprPool *p = m->p->pool;
+	const TileTerm *x = &m->e->tile;
+	Expr *side = ex_int(p, CT_I64, MATRIX_SIDE), *end;
+
+	if (!x->part_a || !x->part_b) {
+		poly_wrong(m->p, "a tile multiplies parts that no split before it has written");
+		return;
+	}
+	check_part(m, "elements of A", same_form(m, x->a, x->part_a));
+	check_part(m, "elements of B", same_form(m, x->b, x->part_b));
+	check_part(m, "terms", same_form(m, x->steps, x->split[0]->k));
+	check_part(m, "terms", same_form(m, x->steps, x->split[1]->k));
+	end = ex_add(p, x->part_row, x->rows);
+	if (!poly_always(m, ex_op2(p, IN_le, end, x->split[0]->valid), true))
+		check_part(m, "rows", UNKNOWN);
+	if (!poly_always(m,
+			 ex_op2(p, IN_eq, ex_op2(p, IN_mod, x->part_row, side),
+				ex_int(p, CT_I64, 0)),
+			 true))
+		check_part(m, "blocks of rows", UNKNOWN);
+}
+
 void poly_check_operands(const ValueMatch *m, const Stmt *s)
 {
 	enum { MOST_DIGITS = 5 };
@@ -143,6 +182,8 @@ void poly_check_operands(const ValueMatch *m, const Stmt *s)
 	if (t->whole && (term->steps->kind != EX_CONST || term->rows->kind != EX_CONST ||
 			 term->rows->i != t->mr))
 		poly_wrong(m->p, "a tile of %d rows is said to be whole", t->mr);
+	if (t->parts.a && !m->p->wrong)
+		check_parts(m);
 	is = term->nof > MOST_DIGITS ? UNKNOWN
 				     : same_in_order(&x, s->val[0], term->of, 0, term->nof);
 	if (is == DIFFERENT)

@@ -99,6 +99,12 @@ typedef struct LocalValue {
 	Expr *is;
 } LocalValue;
 
+/* A split of an operand, with its expressions at the times of the nodes after it. */
+typedef struct SplitAt {
+	const SplitOperand *s;
+	Expr *at, *step, *valid, *k;
+} SplitAt;
+
 /*
  * The elements of the operands that a tile multiplies for term D, over an iterator of that name;
  * null: it is not known which. And how many rows, columns and steps the tile has. D is a number
@@ -111,6 +117,9 @@ typedef struct TileTerm {
 	Expr *rows, *columns, *steps;
 	Iter *of[MAX_ITERS];
 	int nof;
+	const struct SplitAt *split[2]; /* of the parts of A and of B; null: there is none */
+	Expr *part_a, *part_b;          /* the elements of which they have the parts */
+	Expr *part_row; /* the tile's first row among those that are split */
 } TileTerm;
 
 /* A node that carries out part of a statement: at which times, and for which points. */

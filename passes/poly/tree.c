@@ -21,6 +21,7 @@ typedef struct TreeWalk {
 	VEC(Bound) loops;
 	VEC(AxisKind) kinds;
 	VEC(Dim *) when; /* sizes that are not 0 here, or loops would be skipped */
+	VEC(const SplitAt *) splits; /* before here, in the bodies around here */
 	int order;
 	bool unbound;
 } TreeWalk;
@@ -235,6 +236,33 @@ static TileTerm tile_term(TreeWalk *w, const Tile *t, int at)
 	return x;
 }
 
+/* The last split before here that writes B; null: there is none, or its operand changed. */
+static const SplitAt *split_of(const TreeWalk *w, const Buf *b)
+{
+	for (int i = w->splits.n - 1; i >= 0; i--)
+		if (w->splits.at[i] && w->splits.at[i]->s->to == b)
+			return w->splits.at[i];
+	return NULL;
+}
+
+/* Adds to X, the terms of tile T, those whose parts it multiplies. */
+static void tile_parts(TreeWalk *w, const Tile *t, TileTerm *x, int at)
+{
+	ExprPool *p = w->p->pool;
+	Expr *d = ex_iter(p, x->d), *row;
+	const SplitAt *a = split_of(w, t->parts.a), *b = split_of(w, t->parts.b);
+
+	x->split[0] = a;
+	x->split[1] = b;
+	x->part_row = resolve(w, t->parts.row);
+	if (!a || !a->s->row || !b)
+		return;
+	row = ex_add(p, x->part_row, ex_iter(p, w->loops.at[at].it));
+	x->part_a = ex_add(p, ex_subst_iters(p, a->at, &a->s->row, &row, 1), ex_mul(p, d, a->step));
+	x->part_b = ex_add(p, ex_add(p, b->at, ex_mul(p, d, b->step)),
+			   ex_iter(p, w->loops.at[at + 1].it));
+}
+
 static void tile_part(TreeWalk *w, const LNode *n, LPart part, int order)
 {
 	Poly *p = w->p;
@@ -258,6 +286,8 @@ static void tile_part(TreeWalk *w, const LNode *n, LPart part, int order)
 	if (part == PART_TERM) {
 		e = exec(w, n, part, order);
 		e->tile = tile_term(w, t, loops + 1);
+		if (t->parts.a)
+			tile_parts(w, t, &e->tile, loops);
 	} else {
 		LNode band = *n;
 
@@ -331,6 +361,57 @@ static void stores(TreeWalk *w, const LNode *n)
 		vec_push(p->arena, &p->moves, read_exec(w, n, PART_NONE, w->order));
 		pop_to(w, loops, env);
 	}
+}
+
+/* Elements of an operand are copied in parts: each of those that TO has is stored once. */
+static void split_parts(TreeWalk *w, const LNode *n)
+{
+	Poly *p = w->p;
+	ExprPool *pool = p->pool;
+	const SplitOperand *s = n->split;
+	const int loops = w->loops.n, env = w->env.n;
+	SplitAt *at = NEW(p->arena, SplitAt);
+	Expr *steps, *blocks, *zero = ex_int(pool, CT_I64, 0);
+	const int64_t block = (int64_t)MATRIX_SIDE * SPLIT_TERMS * SPLIT_PARTS;
+	Iter *step, *unit;
+	Exec *e;
+
+	*at = (SplitAt){s, resolve(w, s->at), resolve(w, s->step),
+			s->row ? resolve(w, s->valid) : ex_int(pool, CT_I64, s->columns),
+			resolve(w, s->k)};
+	steps = ex_op2(pool, IN_floordiv, ex_add(pool, at->k, ex_int(pool, CT_I64, SPLIT_TERMS - 1)),
+		       ex_int(pool, CT_I64, SPLIT_TERMS));
+	blocks = ex_op2(pool, IN_floordiv,
+			ex_add(pool, at->valid, ex_int(pool, CT_I64, MATRIX_SIDE - 1)),
+			ex_int(pool, CT_I64, MATRIX_SIDE));
+	step = poly_fresh(p, "step", buf_numel(p->ctx, s->to));
+	unit = poly_fresh(p, "block", buf_numel(p->ctx, s->to));
+	push_loop(w, unit, AXIS_ANY, zero, blocks, 1, unit->extent);
+	push_loop(w, step, AXIS_ANY, zero, steps, 1, step->extent);
+	e = read_exec(w, n, PART_NONE, w->order);
+	e->buf[0] = s->to;
+	e->idx = ex_add(pool, ex_mul(pool, ex_iter(pool, w->loops.at[loops].it), steps),
+			ex_iter(pool, w->loops.at[loops + 1].it));
+	e->idx = ex_add(pool, ex_mul(pool, e->idx, ex_int(pool, CT_I64, block)),
+			ex_int(pool, CT_I64, block - 1));
+	vec_push(p->arena, &p->moves, e);
+	pop_to(w, loops, env);
+	vec_push(p->arena, &w->splits, at);
+}
+
+/* Forgets the splits of buffers that N writes, and what they were written to. */
+static void forget_splits(TreeWalk *w, const LNode *n)
+{
+	const LBufs bufs = lnode_bufs(n);
+
+	VEC_EACH_AT (u, &bufs)
+		for (int i = 0; i < w->splits.n; i++) {
+			const SplitAt *s = w->splits.at[i];
+
+			if (s && (u->use == LUSE_WRITES || u->use == LUSE_DECLARES) &&
+			    (s->s->from == u->b || s->s->to == u->b))
+				w->splits.at[i] = NULL;
+		}
 }
 
 static void walk(TreeWalk *w, const LNode *n);
@@ -438,6 +519,7 @@ static void visit(TreeWalk *w, const LNode *n)
 			poly_wrong(w->p, "a node combines terms and carries out no statement");
 		break;
 	case LN_OP: tile_op(w, n); break;
+	case LN_SPLIT: split_parts(w, n); break;
 	case LN_TILE:
 	case LN_REDUCE:
 		if (n->kind == LN_REDUCE && n->point.part == PART_NONE)
@@ -458,10 +540,11 @@ static void visit(TreeWalk *w, const LNode *n)
 /* Walks over N, its siblings and their bodies. */
 static void walk(TreeWalk *w, const LNode *n)
 {
-	const int env = w->env.n;
+	const int env = w->env.n, splits = w->splits.n;
 
 	for (; n; n = n->next) {
 		w->order++;
+		forget_splits(w, n);
 		if (n->point.part != PART_NONE &&
 		    (n->point.stmt < 0 || n->point.stmt >= w->p->k->stmts.n))
 			poly_wrong(w->p, "a node names statement %d, which does not exist",
@@ -470,6 +553,7 @@ static void walk(TreeWalk *w, const LNode *n)
 			visit(w, n);
 	}
 	w->env.n = env;
+	w->splits.n = splits;
 }
 
 void poly_read_tree(Poly *p)

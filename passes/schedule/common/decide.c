@@ -18,8 +18,8 @@
 #include "passes/schedule/gpu/gpu.h"
 
 const StrategyInfo strategy_table[STRATEGY_COUNT] = {
-	[STRATEGY_PRODUCT] = {"product", false, product_choose, product_legal, NULL, product_emit,
-			      product_text, product_offer, product_reason},
+	[STRATEGY_PRODUCT] = {"product", false, product_choose, product_legal, product_steps,
+			      product_emit, product_text, product_offer, product_reason},
 	[STRATEGY_ATTENTION] = {"attention", false, attention_choose, attention_legal, NULL,
 				attention_emit, attention_text, attention_offer, NULL},
 	[STRATEGY_MAP] = {"map", false, map_choose, rows_legal, NULL, rows_emit, rows_text,

@@ -168,7 +168,12 @@ typedef struct Decision {
 	/* multiply-adds of a product, points of other stages, that pay for waking a thread */
 	int64_t grain;
 	union {
-		ProductDecision product;
+		struct {
+			ProductDecision product;
+			/* of runs with at most FEW_ROWS rows; 0: there are none */
+			ProductDecision few;
+			int64_t few_rows;
+		};
 		AttentionDecision attention;
 		GpuAttentionDecision gpu; /* STRATEGY_GPU_ATTENTION */
 		GpuProductDecision gpu_product; /* STRATEGY_GPU_PRODUCT */

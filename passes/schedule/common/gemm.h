@@ -25,6 +25,8 @@ typedef struct GemmBlocks {
 	/* the block's operands where they are packed; or the rows of A as runs: where each
 	 * starts, and those that lie partly outside of the tensor (TileRuns) */
 	Buf *abuf, *bbuf, *runs, *edge;
+	/* the parts of rows of A and of a panel of B, if tiles are computed by them */
+	TileParts parts;
 	/* by number in p.c.k: of an iterator's points only those in [LO, HI) are terms, which
 	 * iterators of g decide; HI null: all of them */
 	Expr *k_lo[MAX_ITERS], *k_hi[MAX_ITERS];

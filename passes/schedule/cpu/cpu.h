@@ -23,6 +23,7 @@ void gemm_tile(const Target *t, CType ct, int64_t pw, int64_t *mr, int64_t *nr);
 bool product_choose(const Target *t, Kernel *k, Decision *d);
 void product_reason(const Target *t, Kernel *k, const Decision *d, StrBuf *b);
 bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why);
+int product_steps(const Target *t, Kernel *k, const Decision *d, SizeStep *step);
 
 /* ---- gemm_text.c ---- */
 

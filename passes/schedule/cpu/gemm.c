@@ -150,7 +150,7 @@ static void open_blocks(Gemm *g, ProductBlocks *bl)
 
 void product_emit(const Target *t, Kernel *k, const Decision *d, Schedule *s)
 {
-	ProductBlocks bl = {.d = &d->product};
+	ProductBlocks bl = {.d = s->where.size ? &d->few : &d->product};
 	Gemm g = {.t = t};
 	const bool fits = gemm_begin_as(&g.p, k, bl.d);
 

@@ -30,6 +30,14 @@ enum {
 	/* The fewest words of terms for which matrix registers pay: 3136 rows by 64 columns took
 	 * 0.87 of the time of vectors with six words of bytes, and 1.07 with four. */
 	MATRIX_WORDS = 6,
+	/* The fewest rows, terms and columns of f32 for which matrix registers pay: the parts of a panel
+	 * are made for each block of rows, those of rows for each block of columns. Rows and columns
+	 * of a block, at most: its rows' parts stay in L2. */
+	PARTS_LEAST_ROWS = 32,
+	PARTS_LEAST_TERMS = 64,
+	PARTS_LEAST_COLUMNS = 48,
+	PARTS_ROWS = 256,
+	PARTS_COLUMNS = 1024,
 	/* Rows and columns of a block, at most, where B is in panels already. So few rows are
 	 * one block. Of more rows, or an unknown number, blocks are smaller, so that their
 	 * results stay in L1 and L2, and a panel is read in longer parts: with 512 KiB of L2,
@@ -173,6 +181,10 @@ void gemm_choose_tile(const Target *t, const Product *g, int64_t *mr, int64_t *n
 {
 	const int64_t rows = at_least(g, g->m);
 
+	if (product_by_parts(g)) {
+		*mr = *nr = 2 * MATRIX_SIDE;
+		return;
+	}
 	if (g->matrix) {
 		matrix_tile(g, mr, nr);
 		return;
@@ -188,6 +200,14 @@ void gemm_choose_tile(const Target *t, const Product *g, int64_t *mr, int64_t *n
 		fit_tile(t, g, rows > 0 ? rows : 1, mr, nr);
 	if ((g->scale || widens_bytes(t, g)) && t->registers < 32 && *mr > TILE_ROWS_SCALED)
 		*mr = TILE_ROWS_SCALED;
+}
+
+int64_t gemm_vector_rows(const Target *t, const Product *g)
+{
+	int64_t mr, nr;
+
+	gemm_tile(t, g->c.ct, g->pw, &mr, &nr);
+	return mr;
 }
 
 bool gemm_may_have_sums(const Product *g)
@@ -270,6 +290,8 @@ static int64_t b_bits(const Product *g)
 /* Bits that a term takes in a block's rows of A and in a panel of B. */
 static int64_t bits_of_term(const Product *g, const ProductDecision *d)
 {
+	if (product_by_parts(g))
+		return (d->mc + d->nr) * SPLIT_PARTS * dtype_info[DT_BF16].bits;
 	return d->mc * dtype_info[product_packed_type(g, g->c.a)].bits + g->pw * b_bits(g);
 }
 
@@ -326,7 +348,9 @@ static int64_t part_of_sum(const Target *t, const Product *g, const ProductDecis
 
 		return kc < kk ? kc : 0;
 	}
-	return round_up(ceil_div(steps, parts), DEPTH_STEP) * g->kpack;
+	return round_up(ceil_div(steps, parts),
+			product_by_parts(g) ? (int)SPLIT_TERMS : (int)DEPTH_STEP) *
+	       g->kpack;
 }
 
 /* Rows follow the same block of B, unless blocks of columns are the inner loop or the rows are one
@@ -340,6 +364,32 @@ static ProductFetch choose_fetch(const Product *g, const ProductDecision *d)
 	    (by_rows && !(dim_is_const(g->n, &n) && n <= d->nc)))
 		return FETCH_PANEL;
 	return FETCH_ROWS;
+}
+
+/* Blocks whose operands are split into parts: of equal numbers of rows, and of as many columns as leave
+ * a block for each core. */
+static void choose_parts(const Target *t, const Product *g, ProductDecision *d)
+{
+	Dim *outer = iters_points(g->k->ctx, g->outer, g->nouter);
+	int64_t m, n, v, blocks = 1, columns = PARTS_COLUMNS;
+
+	gemm_choose_tile(t, g, &d->mr, &d->nr);
+	d->mc = PARTS_ROWS;
+	if (dim_is_const(g->m, &m) && m > 0) {
+		blocks = ceil_div(m, d->mc);
+		d->mc = round_up(ceil_div(m, blocks), d->mr);
+	}
+	if (dim_is_const(outer, &v))
+		blocks *= v > 0 ? v : 1;
+	if (dim_is_const(g->n, &n) && n > 0) {
+		const int64_t each = ceil_div(n, ceil_div(t->cores, blocks));
+
+		columns = each < columns ? each : columns;
+	}
+	d->nc = round_up(columns, g->pw);
+	d->kc = part_of_sum(t, g, d);
+	d->fetch = FETCH_NONE;
+	d->panels_first = true;
 }
 
 static void choose_blocks(const Target *t, const Product *g, ProductDecision *d)
@@ -420,19 +470,34 @@ static bool groups_share_rows(const Product *g)
 	return any;
 }
 
+/* Matrix registers compute G's parts of f32 faster than vectors, if it has enough rows. */
+static bool parts_pay(const Product *g)
+{
+	Ctx *c = g->k->ctx;
+	int64_t terms, n, rows;
+
+	if (!dim_is_const(iters_points(c, g->c.k, g->c.nk), &terms) || terms < PARTS_LEAST_TERMS ||
+	    (dim_is_const(iters_points(c, g->c.n, g->c.nn), &n) && n < PARTS_LEAST_COLUMNS))
+		return false;
+	return !dim_is_const(iters_points(c, g->c.m, g->c.nm), &rows) || rows >= PARTS_LEAST_ROWS;
+}
+
 /* Matrix registers compute G faster than vectors; its operands are read as far as that is decided. */
 static bool matrix_pays(const Target *t, const Product *g)
 {
 	const Dim *terms = iters_points(g->k->ctx, g->c.k, g->c.nk);
 	int64_t n;
 
-	return t->matrix && product_has_matrix(g) &&
-	       !(dim_is_const(terms, &n) && n <= (MATRIX_WORDS - 1) * g->kpack);
+	if (!t->matrix || !product_has_matrix(g))
+		return false;
+	if (g->kpack == 1)
+		return parts_pay(g);
+	return !(dim_is_const(terms, &n) && n <= (MATRIX_WORDS - 1) * g->kpack);
 }
 
-bool product_choose(const Target *t, Kernel *k, Decision *d)
+/* Chooses P for K, without parts of f32 if the product has FEW rows. G is the product then. */
+static bool choose(const Target *t, Kernel *k, bool few, ProductDecision *p, Product *of)
 {
-	ProductDecision *p = &d->product;
 	bool by_rows, groups_inside;
 	Product g;
 
@@ -443,7 +508,7 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 	*p = (ProductDecision){.dot = t->bf16 && product_has_dot(&g), .pack_b = !g.b_panels};
 	if (p->dot)
 		product_use_dot(&g);
-	p->matrix = matrix_pays(t, &g);
+	p->matrix = matrix_pays(t, &g) && !(few && g.kpack == 1);
 	if (p->matrix)
 		product_use_matrix(&g);
 	p->pack_a = gemm_packs_a(&g);
@@ -460,10 +525,38 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 	if (groups_inside)
 		p->parallel[p->nparallel++] = PRODUCT_G;
 	p->parallel[p->nparallel++] = by_rows ? PRODUCT_N : PRODUCT_M;
-	choose_blocks(t, &g, p);
-	take_rest(t, &g, p);
-	d->grain = (int64_t)t->wake * TERMS_PER_NS;
+	if (product_by_parts(&g)) {
+		choose_parts(t, &g, p);
+	} else {
+		choose_blocks(t, &g, p);
+		take_rest(t, &g, p);
+	}
+	*of = g;
 	return true;
+}
+
+bool product_choose(const Target *t, Kernel *k, Decision *d)
+{
+	Product g, few;
+
+	if (!choose(t, k, false, &d->product, &g))
+		return false;
+	d->grain = (int64_t)t->wake * TERMS_PER_NS;
+	if (!product_by_parts(&g) || dim_is_const(g.m, NULL))
+		return true;
+	d->few_rows = PARTS_LEAST_ROWS - 1;
+	return choose(t, k, true, &d->few, &few);
+}
+
+int product_steps(const Target *t, Kernel *k, const Decision *d, SizeStep *step)
+{
+	Product g;
+
+	(void)t;
+	if (!d->few_rows || !gemm_begin_as(&g, k, &d->product))
+		return 0;
+	step[0] = (SizeStep){.size = g.m, .most = d->few_rows};
+	return 1;
 }
 
 /* ---- The reason ---- */
@@ -541,6 +634,12 @@ bool gemm_tile_is_legal(const Target *t, const Product *g, int64_t mr, int64_t n
 {
 	const int64_t lanes = gemm_lanes(t, g->c.ct), pw = g->pw, least = lanes < pw ? lanes : pw;
 
+	if (product_by_parts(g))
+		return (mr % MATRIX_SIDE == 0 && mr <= 2 * MATRIX_SIDE && nr == 2 * MATRIX_SIDE) ||
+		       decision_refuse(
+			       why,
+			       "a tile of %lldx%lld is not one or two rows of two matrix registers of %dx%d, which f32 takes",
+			       (long long)mr, (long long)nr, MATRIX_SIDE, MATRIX_SIDE);
 	if (g->matrix)
 		return (mr % MATRIX_SIDE == 0 && nr % MATRIX_SIDE == 0 && pw % nr == 0 &&
 			mr * nr <= MATRIX_SUMS * MATRIX_SIDE * MATRIX_SIDE) ||
@@ -606,6 +705,10 @@ static bool sum_is_legal(const Product *g, const ProductDecision *p, StrBuf *why
 			why,
 			"a sum is split at multiples of %d terms, which a step of the tile multiplies, and only if it has such a number",
 			g->kpack);
+	if (product_by_parts(g) && p->kc % SPLIT_TERMS)
+		return decision_refuse(
+			why, "a sum of f32 in matrix registers is split at multiples of %d terms",
+			SPLIT_TERMS);
 	if (g->scale && p->kc % product_part_step(g))
 		return decision_refuse(
 			why,
@@ -638,12 +741,13 @@ static bool matrix_is_legal(const Target *t, const Product *g, StrBuf *why)
 		return decision_refuse(why, "\"matrix\" needs a CPU with AMX");
 	return product_has_matrix(g) ||
 	       decision_refuse(
-		       why, "\"matrix\" multiplies bytes, u8 by i8, or with \"dot\" pairs of bf16");
+		       why,
+		       "\"matrix\" multiplies bytes, u8 by i8, f32 in panels of %d columns, or with \"dot\" pairs of bf16",
+		       2 * MATRIX_SIDE);
 }
 
-bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
+static bool is_legal(const Target *t, Kernel *k, const ProductDecision *p, StrBuf *why)
 {
-	const ProductDecision *p = &d->product;
 	Product g;
 
 	if (!product_begin(&g, k))
@@ -683,4 +787,16 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 	       block_is_legal("rows", "tile", p->mc, p->mr, g.m, PACKED_ROWS, why) &&
 	       block_is_legal("columns", "panel", p->nc, g.pw, g.n, 1, why) &&
 	       sum_is_legal(&g, p, why);
+}
+
+bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
+{
+	Product g;
+
+	if (!is_legal(t, k, &d->product, why) || !d->few_rows)
+		return d->few_rows == 0 && !why->n;
+	if (!gemm_begin_as(&g, k, &d->product) || dim_is_const(g.m, NULL))
+		return decision_refuse(
+			why, "the product has a known number of rows, so no decision is for few");
+	return is_legal(t, k, &d->few, why);
 }

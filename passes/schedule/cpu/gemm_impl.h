@@ -27,6 +27,8 @@ int64_t gemm_lanes(const Target *t, CType ct);
 bool axis_is_parallel(const ProductAxis *parallel, int n, ProductAxis x);
 /* The tile of the product G. */
 void gemm_choose_tile(const Target *t, const Product *g, int64_t *mr, int64_t *nr);
+/* Rows of the vector tiles that compute a tile of G where its operands do not fit in parts. */
+int64_t gemm_vector_rows(const Target *t, const Product *g);
 /* A is better packed than read in place. */
 bool gemm_packs_a(const Product *g);
 /* Tiles of few rows of G may have several sums for each element. */

@@ -37,6 +37,9 @@ static double term_cycles(const ProductDecision *p, const Sizes *z)
 	const double sums = (double)(p->mr * vectors) / 2, loads = (double)(p->mr + vectors) / 2,
 		     most = sums > loads ? sums : loads;
 
+	if (p->matrix && z->pack == 1) /* six products of 32 terms */
+		return (double)(p->mr * p->nr * 6 * MATRIX_SIDE) /
+		       (MATRIX_SIDE * MATRIX_SIDE * SPLIT_TERMS);
 	if (p->matrix)
 		return (double)(p->mr * p->nr) / (MATRIX_SIDE * MATRIX_SIDE) / z->pack;
 	return most > latency ? most : latency;
@@ -47,7 +50,7 @@ static double cost(const Target *t, const ProductDecision *p, const Sizes *z)
 {
 	/* cycles of an element that is copied into a packed block, and of a vector that is added
 	 * to or stored from the sums; and what it costs where a part of a panel exceeds L1 */
-	const double copy = 1, store = 2, beyond_l1 = 1.1;
+	const double copy = 1, store = 2, beyond_l1 = 1.1, split = 0.5;
 	const int64_t kc = p->kc ? p->kc : z->k,
 		      tiles = ceil_div(z->m, p->mr) * ceil_div(z->n, p->nr),
 		      column_blocks = ceil_div(z->n, p->nc), row_blocks = ceil_div(z->m, p->mc),
@@ -59,6 +62,8 @@ static double cost(const Target *t, const ProductDecision *p, const Sizes *z)
 	if (l1 * (double)t->vector_bytes / 4 > (double)t->l1)
 		cycles *= beyond_l1;
 	cycles += (double)(tiles * ceil_div(z->k, kc)) * sums * store;
+	if (p->matrix && z->pack == 1)
+		cycles += split * (double)(z->m * z->k * column_blocks + z->n * z->k * row_blocks);
 	if (p->pack_a)
 		cycles += copy * (double)(z->m * z->k * column_blocks);
 	if (p->pack_b)

@@ -6,6 +6,7 @@
  *	attention tile 6x16 block 132 rows 66 pack none parallel g,m grain 65536
  *	product tile 8x32 block 64x256xall pack none order n,m fetch rows parallel m,n grain 65536
  *	product tile 32x32 block 64x256xall pack none matrix order n,m parallel m,n grain 65536
+ *	product rows 76: tile 8x32 block 64x64xall pack none order n,m parallel m,n | tile ...
  */
 #include "passes/schedule/cpu/cpu.h"
 
@@ -109,11 +110,8 @@ static void parallel_axes(LineText *t, const AxisNames *axes, ProductAxis *paral
 	*n = i;
 }
 
-void product_text(LineText *t, Kernel *k, Decision *d)
+static void one_product(LineText *t, ProductDecision *p)
 {
-	ProductDecision *p = &d->product;
-
-	(void)k;
 	line_number(t, " tile ", &p->mr);
 	by(t);
 	line_number(t, "", &p->nr);
@@ -129,6 +127,18 @@ void product_text(LineText *t, Kernel *k, Decision *d)
 	order(t, p);
 	fetch(t, p);
 	parallel_axes(t, &product_axes, p->parallel, &p->nparallel);
+}
+
+void product_text(LineText *t, Kernel *k, Decision *d)
+{
+	(void)k;
+	if (line_opt(t, d->few_rows > 0, " rows")) {
+		line_number(t, " ", &d->few_rows);
+		line_put(t, ":");
+		one_product(t, &d->few);
+		line_put(t, " |");
+	}
+	one_product(t, &d->product);
 }
 
 void attention_text(LineText *t, Kernel *k, Decision *d)

@@ -132,7 +132,7 @@ static Expr *tile_when(Gemm *g, const TileAt *t, const Tile *tl)
 static bool gains_by_rows(const Gemm *g, const TileAt *t)
 {
 	return t->k->kind == EX_CONST && t->k->i <= INLINED_TERMS && g->p.kpack == 1 &&
-	       !g->p.scale && !g->attention.when && !g->attention.trim;
+	       !g->p.scale && !g->p.matrix && !g->attention.when && !g->attention.trim;
 }
 
 /* The most rows of a tile. One with a rest has an even number, as it may be computed in halves. */
@@ -147,6 +147,8 @@ static void set_rows(Gemm *g, const TileAt *t, Tile *tl)
 	int64_t m;
 
 	tl->usual = (int)g->blocks.mr;
+	if (product_by_parts(&g->p))
+		tl->usual = (int)gemm_vector_rows(g->t, &g->p);
 	tl->m_valid = t->m_valid;
 	tl->whole = t->m_valid->kind == EX_CONST && t->m_valid->i == g->blocks.mr &&
 		    gains_by_rows(g, t);
@@ -154,6 +156,19 @@ static void set_rows(Gemm *g, const TileAt *t, Tile *tl)
 	tl->row = l_iter(&g->b, "r", dim_const(g->p.k->ctx, tl->mr));
 	if (gemm_may_have_sums(&g->p) && !(dim_is_const(g->p.m, &m) && m <= tl->mr))
 		tl->rows = ex_dim(g->b.p, g->p.m);
+}
+
+/* The flat index of B's element at T's first column, of the first term, in panels. */
+static Expr *b_index(Gemm *g, const TileAt *t)
+{
+	ExprPool *p = g->b.p;
+
+	if (g->p.b_panels)
+		return panel_start(g, t, g->p.numbers);
+	return ex_add(p,
+		      ex_mul(p, ex_mul(p, t->panel, ex_dim(p, g->p.steps)),
+			     l_int(&g->b, g->p.pw * g->p.kpack)),
+		      ex_mul(p, t->js, l_int(&g->b, g->p.kpack)));
 }
 
 static void emit_tile(Gemm *g, const TileAt *t)
@@ -166,6 +181,9 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->ct = g->p.c.ct;
 	tl->kpack = g->p.kpack;
 	tl->matrix = g->p.matrix;
+	tl->parts = g->blocks.parts;
+	if (tl->parts.a)
+		tl->parts.row = ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->blocks.m0));
 	set_rows(g, t, tl);
 	tl->nr = (int)g->blocks.nr;
 	tl->acc = t->tile;
@@ -190,17 +208,11 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	if (g->p.group_columns) {
 		tl->b = g->p.numbers->load.buf;
 		tl->b_at = ex_iter(p, t->nt);
-	} else if (g->p.b_panels) {
-		tl->b = g->p.numbers->load.buf;
-		tl->b_at = panel_start(g, t, g->p.numbers);
-		if (g->p.ordered)
-			set_order(g, t, tl);
 	} else {
-		tl->b = g->blocks.bbuf;
-		tl->b_at = ex_add(p,
-				  ex_mul(p, ex_mul(p, t->panel, ex_dim(p, g->p.steps)),
-					 l_int(b, g->p.pw * g->p.kpack)),
-				  ex_mul(p, t->js, l_int(b, g->p.kpack)));
+		tl->b = g->p.b_panels ? g->p.numbers->load.buf : g->blocks.bbuf;
+		tl->b_at = b_index(g, t);
+		if (g->p.b_panels && g->p.ordered)
+			set_order(g, t, tl);
 	}
 	if (g->p.scale)
 		set_scale(g, t, tl);
@@ -434,14 +446,79 @@ static void open_rows(Gemm *g, TileAt *t, TileLoops *l)
 				    : l_min(b, mr, left);
 }
 
+/* Declares the parts of the block's rows of A and of a panel of B. */
+static void declare_parts(Gemm *g)
+{
+	LBuild *b = &g->b;
+	Ctx *c = g->p.k->ctx;
+	TileParts *s = &g->blocks.parts;
+	Dim *terms = g->blocks.kc ? dim_const(c, g->blocks.kc) : g->p.kk,
+	    *steps = dim_ceildiv(c, terms, dim_const(c, SPLIT_TERMS)),
+	    *all = dim_mul(c, steps, dim_const(c, SPLIT_TERMS * SPLIT_PARTS));
+
+	s->a = l_temp(b, "a_parts", DT_BF16, dim_mul(c, all, dim_const(c, g->blocks.mc)));
+	s->b = l_temp(b, "b_parts", DT_BF16, dim_mul(c, all, dim_const(c, g->blocks.nr)));
+	s->a_fits = l_temp(b, "a_fits", DT_BOOL, NULL);
+	s->b_fits = l_temp(b, "b_fits", DT_BOOL, NULL);
+}
+
+static SplitOperand *split_of(Gemm *g, Buf *to, Buf *fits, Buf *from, Expr *k)
+{
+	SplitOperand *s = NEW(g->b.arena, SplitOperand);
+
+	s->to = to;
+	s->fits = fits;
+	s->from = from;
+	s->k = k;
+	l_of(&g->b, g->p.c.s);
+	l_node(&g->b, LN_SPLIT)->split = s;
+	return s;
+}
+
+/* The block's rows of A in parts, of T's terms. */
+static void split_rows(Gemm *g, const TileAt *t)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	TileAt block = *t;
+	SplitOperand *s = split_of(g, g->blocks.parts.a, g->blocks.parts.a_fits,
+			    g->p.a_direct ? g->p.c.a->load.buf : g->blocks.abuf, t->k);
+
+	block.mt = g->blocks.m0;
+	s->rows = (int)g->blocks.mc;
+	s->row = l_iter(b, "r", dim_const(g->p.k->ctx, s->rows));
+	s->valid = l_int(b, s->rows);
+	if (!dim_multiple(g->p.k->ctx, g->p.m, s->rows))
+		s->valid = l_min(b, s->valid,
+				 ex_sub(p, ex_dim(p, g->p.m), ex_iter(p, g->blocks.m0)));
+	s->step = l_int(b, 1);
+	s->at = ex_add(p, a_index(g, &block, s->row), t->k0);
+}
+
+/* T's panel of B in parts, of its terms. */
+static void split_columns(Gemm *g, const TileAt *t)
+{
+	ExprPool *p = g->b.p;
+	Buf *from = g->p.b_panels ? g->p.numbers->load.buf : g->blocks.bbuf;
+	SplitOperand *s = split_of(g, g->blocks.parts.b, g->blocks.parts.b_fits, from, t->k);
+
+	s->columns = (int)g->blocks.nr;
+	s->step = l_int(&g->b, g->p.pw);
+	s->at = ex_add(p, b_index(g, t), ex_mul(p, t->k0, s->step));
+}
+
 static void open_tiles(Gemm *g, TileAt *t, TileLoops *l)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 
+	if (g->blocks.parts.a)
+		split_rows(g, t);
 	if (!g->blocks.panels_first)
 		open_rows(g, t, l);
 	open_panels(g, t, l);
+	if (g->blocks.parts.a)
+		split_columns(g, t);
 	if (t->columns == COLUMNS_OF_BLOCK && !t->tile) {
 		t->tile = kernel_temp(
 			g->p.k, "tiles", ctype_dtype(g->p.c.ct), 1,
@@ -600,6 +677,8 @@ void gemm_emit_tiles(Gemm *g)
 	TileAt t = {.k0 = l_int(b, 0), .k = gemm_steps(g)};
 	TileLoops l;
 
+	if (product_by_parts(&g->p))
+		declare_parts(g);
 	if (g->blocks.kc)
 		emit_parts(g, &t);
 	if (stores_columns(g))

@@ -483,12 +483,13 @@ static void print_by_parts(Fn *f, const Tile *tl, const char *fn, const StrBuf *
 	STRBUF_LOCAL(row);
 
 	fn_texts(f, (Expr *const *)&tl->parts.row, 1, &row);
+	print_ahead(f, tl);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "if (%s && %s) {\n", fn_buf(f, tl->parts.a_fits),
 		      fn_buf(f, tl->parts.b_fits));
 	f->indent++;
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, %s, %s, ", fn, strbuf_str(&t[1]),
+	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, %s, %s, ahead, ahead_step, ", fn, strbuf_str(&t[1]),
 		      !tl->accumulate, fn_buf(f, tl->parts.a), strbuf_str(&row),
 		      fn_buf(f, tl->parts.b));
 	print_address(f, tl->acc, strbuf_str(&t[5]));
@@ -498,7 +499,6 @@ static void print_by_parts(Fn *f, const Tile *tl, const char *fn, const StrBuf *
 	strbuf_puts(&f->body, "} else {\n");
 	f->indent++;
 	print_rows(f, tl);
-	print_ahead(f, tl);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "for (int64_t i = 0; i < valid; i += %d)\n", v.mr);
 	f->indent++;

@@ -256,11 +256,12 @@ void c_tile_matrix(GenC *g, StrBuf *b, const Tile *t, const char *name)
 	if (t->parts.a) {
 		strbuf_printf(
 			b,
-			"static inline void %s(int64_t valid, int64_t n, int first, const uint16_t *a, int64_t row, const uint16_t *b, %s *acc)\n{\n"
+			"static inline void %s(int64_t valid, int64_t n, int first, const uint16_t *a, int64_t row, const uint16_t *b,\n"
+			"\t\tconst char *ahead, int64_t ahead_step, %s *acc)\n{\n"
 			"\ta += row / 16 * ((n + 31) / 32 * MATRIX_PARTS);\n",
 			name, c_type(t->ct));
 		for (int m = 1; m <= most; m++)
-			strbuf_printf(b, "%s%s_%d(valid, n, first, a, b, acc);\n",
+			strbuf_printf(b, "%s%s_%d(valid, n, first, a, b, ahead, ahead_step, acc);\n",
 				      m < most ? "\tif (valid <= 16)\n\t\t" : m > 1 ? "\telse\n\t\t" : "\t",
 				      name, m);
 		strbuf_puts(b, "}\n\n");

@@ -30,14 +30,19 @@ enum {
 	/* The fewest words of terms for which matrix registers pay: 3136 rows by 64 columns took
 	 * 0.87 of the time of vectors with six words of bytes, and 1.07 with four. */
 	MATRIX_WORDS = 6,
-	/* The fewest rows, terms and columns of f32 for which matrix registers pay: the parts of a panel
-	 * are made for each block of rows, those of rows for each block of columns. Rows and columns
-	 * of a block, at most: its rows' parts stay in L2. */
+	/* The fewest rows, terms and columns of f32 for which matrix registers pay. */
 	PARTS_LEAST_ROWS = 32,
 	PARTS_LEAST_TERMS = 64,
 	PARTS_LEAST_COLUMNS = 48,
+	/* Rows and columns of a block of f32 in matrix registers: each block of rows splits B again,
+	 * and each block of columns A, so blocks have the first numbers, at least. They have the second
+	 * ones at most, so that their sums stay in L2. Terms of a part of the sum, at most: a panel's
+	 * parts stay in L1. */
 	PARTS_ROWS = 256,
-	PARTS_COLUMNS = 1024,
+	PARTS_COLUMNS = 256,
+	PARTS_MOST_ROWS = 512,
+	PARTS_MOST_COLUMNS = 512,
+	PARTS_TERMS = 96,
 	/* Rows and columns of a block, at most, where B is in panels already. So few rows are
 	 * one block. Of more rows, or an unknown number, blocks are smaller, so that their
 	 * results stay in L1 and L2, and a panel is read in longer parts: with 512 KiB of L2,
@@ -348,9 +353,7 @@ static int64_t part_of_sum(const Target *t, const Product *g, const ProductDecis
 
 		return kc < kk ? kc : 0;
 	}
-	return round_up(ceil_div(steps, parts),
-			product_by_parts(g) ? (int)SPLIT_TERMS : (int)DEPTH_STEP) *
-	       g->kpack;
+	return round_up(ceil_div(steps, parts), DEPTH_STEP) * g->kpack;
 }
 
 /* Rows follow the same block of B, unless blocks of columns are the inner loop or the rows are one
@@ -366,29 +369,37 @@ static ProductFetch choose_fetch(const Product *g, const ProductDecision *d)
 	return FETCH_ROWS;
 }
 
-/* Blocks whose operands are split into parts: of equal numbers of rows, and of as many columns as leave
- * a block for each core. */
+/* A block of ALL rows or columns, of COUNT blocks if they have LEAST to MOST; a multiple of UNIT. */
+static int64_t even_block(int64_t all, int64_t count, int64_t least, int64_t most, int64_t unit)
+{
+	int64_t each = ceil_div(all, count < 1 ? 1 : count);
+
+	each = each < least ? least : each > most ? most : each;
+	return round_up(ceil_div(all, ceil_div(all, each)), unit);
+}
+
+/* Blocks whose operands are split into parts. */
 static void choose_parts(const Target *t, const Product *g, ProductDecision *d)
 {
-	Dim *outer = iters_points(g->k->ctx, g->outer, g->nouter);
-	int64_t m, n, v, blocks = 1, columns = PARTS_COLUMNS;
+	int64_t m, n, kk, blocks = at_least(g, iters_points(g->k->ctx, g->outer, g->nouter));
 
 	gemm_choose_tile(t, g, &d->mr, &d->nr);
-	d->mc = PARTS_ROWS;
+	d->mc = PARTS_MOST_ROWS;
+	d->nc = PARTS_COLUMNS;
+	blocks = blocks < 1 ? 1 : blocks;
 	if (dim_is_const(g->m, &m) && m > 0) {
-		blocks = ceil_div(m, d->mc);
-		d->mc = round_up(ceil_div(m, blocks), d->mr);
+		d->mc = m <= PARTS_MOST_ROWS
+				? round_up(m, d->mr)
+				: even_block(m, ceil_div(PRODUCT_BLOCKS, blocks), PARTS_ROWS,
+					     PARTS_MOST_ROWS, d->mr);
+		blocks *= ceil_div(m, d->mc);
 	}
-	if (dim_is_const(outer, &v))
-		blocks *= v > 0 ? v : 1;
-	if (dim_is_const(g->n, &n) && n > 0) {
-		const int64_t each = ceil_div(n, ceil_div(t->cores, blocks));
-
-		columns = each < columns ? each : columns;
-	}
-	d->nc = round_up(columns, g->pw);
-	d->kc = part_of_sum(t, g, d);
-	d->fetch = FETCH_NONE;
+	if (dim_is_const(g->n, &n) && n > 0)
+		d->nc = even_block(n, ceil_div(PRODUCT_BLOCKS, blocks), PARTS_COLUMNS,
+				   PARTS_MOST_COLUMNS, g->pw);
+	if (dim_is_const(g->kk, &kk) && kk > PARTS_TERMS)
+		d->kc = even_block(kk, 1, 1, PARTS_TERMS, SPLIT_TERMS);
+	d->fetch = g->b_panels ? FETCH_PANEL : FETCH_NONE;
 	d->panels_first = true;
 }
 

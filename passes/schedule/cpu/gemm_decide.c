@@ -30,10 +30,19 @@ enum {
 	/* The fewest words of terms for which matrix registers pay: 3136 rows by 64 columns took
 	 * 0.87 of the time of vectors with six words of bytes, and 1.07 with four. */
 	MATRIX_WORDS = 6,
-	/* The fewest rows, terms and columns of f32 for which matrix registers pay. */
-	PARTS_LEAST_ROWS = 32,
-	PARTS_LEAST_TERMS = 64,
-	PARTS_LEAST_COLUMNS = 48,
+	/* f32 in matrix registers, in hundredths of the time of a multiply-add in vectors: the six
+	 * products of a term; splitting an element of A, which is read from memory or was packed,
+	 * and of B; an element of a sum, which passes through memory before the maps after it. The
+	 * product is computed so if its time is less than PARTS_GAIN hundredths. BERT's products of
+	 * 64 rows took 0.99 of the time, of 80 rows 0.80, of 128 0.72, of 272 0.6; 3136 rows of 256
+	 * terms by 64 columns 1.08, by 128 0.75; of 64 terms 1.0; im2col of 147 terms by 64 columns
+	 * 1.4, of 1152 by 256 0.7. */
+	PARTS_TERM = 47,
+	PARTS_OF_A = 2700,
+	PARTS_OF_PACKED_A = 6000,
+	PARTS_OF_B = 2500,
+	PARTS_OF_SUM = 2500,
+	PARTS_GAIN = 95,
 	/* Rows and columns of a block of f32 in matrix registers: each block of rows splits B again,
 	 * and each block of columns A, so blocks have the first numbers, at least. They have the second
 	 * ones at most, so that their sums stay in L2. Terms of a part of the sum, at most: a panel's
@@ -387,7 +396,8 @@ static void choose_parts(const Target *t, const Product *g, ProductDecision *d)
 	d->mc = PARTS_MOST_ROWS;
 	d->nc = PARTS_COLUMNS;
 	blocks = blocks < 1 ? 1 : blocks;
-	if (dim_is_const(g->m, &m) && m > 0) {
+	m = at_least(g, g->m);
+	if (!rows_unknown(g) && m > 0) {
 		d->mc = m <= PARTS_MOST_ROWS
 				? round_up(m, d->mr)
 				: even_block(m, ceil_div(PRODUCT_BLOCKS, blocks), PARTS_ROWS,
@@ -399,7 +409,7 @@ static void choose_parts(const Target *t, const Product *g, ProductDecision *d)
 				   PARTS_MOST_COLUMNS, g->pw);
 	if (dim_is_const(g->kk, &kk) && kk > PARTS_TERMS)
 		d->kc = even_block(kk, 1, 1, PARTS_TERMS, SPLIT_TERMS);
-	d->fetch = g->b_panels ? FETCH_PANEL : FETCH_NONE;
+	d->fetch = g->b_panels ? choose_fetch(g, d) : FETCH_NONE;
 	d->panels_first = true;
 }
 
@@ -481,16 +491,47 @@ static bool groups_share_rows(const Product *g)
 	return any;
 }
 
-/* Matrix registers compute G's parts of f32 faster than vectors, if it has enough rows. */
-static bool parts_pay(const Product *g)
+/* Matrix registers compute ROWS rows of G, of f32, in less time than vectors. */
+static bool rows_pay(const Product *g, int64_t rows)
 {
 	Ctx *c = g->k->ctx;
-	int64_t terms, n, rows;
+	const bool packs = gemm_packs_a(g) || !g->a_direct;
+	double m = (double)rows, n = PARTS_MOST_COLUMNS, k, time;
+	int64_t terms, columns;
 
-	if (!dim_is_const(iters_points(c, g->c.k, g->c.nk), &terms) || terms < PARTS_LEAST_TERMS ||
-	    (dim_is_const(iters_points(c, g->c.n, g->c.nn), &n) && n < PARTS_LEAST_COLUMNS))
+	if (!dim_is_const(iters_points(c, g->c.k, g->c.nk), &terms))
 		return false;
-	return !dim_is_const(iters_points(c, g->c.m, g->c.nm), &rows) || rows >= PARTS_LEAST_ROWS;
+	if (!dim_is_const(iters_points(c, g->c.n, g->c.nn), &columns))
+		columns = PARTS_MOST_COLUMNS;
+	k = (double)terms;
+	n = (double)columns;
+	time = (double)PARTS_TERM * (double)round_up(rows, MATRIX_SIDE) *
+		       (double)round_up(columns, 2 * MATRIX_SIDE) *
+		       (double)round_up(terms, SPLIT_TERMS) +
+	       (double)(packs ? PARTS_OF_PACKED_A : PARTS_OF_A) * m * k *
+		       (double)ceil_div(columns, PARTS_COLUMNS) +
+	       (double)PARTS_OF_B * n * k * (double)ceil_div(rows, PARTS_MOST_ROWS) +
+	       (double)PARTS_OF_SUM * m * n;
+	return time < (double)PARTS_GAIN * m * n * k;
+}
+
+/* The most rows for which that is not so; PARTS_MOST_ROWS: for no number that a block has. */
+static int64_t rows_in_vectors(const Product *g)
+{
+	int64_t rows = 1;
+
+	while (rows < PARTS_MOST_ROWS && !rows_pay(g, rows))
+		rows++;
+	return rows - 1;
+}
+
+static bool parts_pay(const Product *g)
+{
+	const Dim *rows = iters_points(g->k->ctx, g->c.m, g->c.nm);
+	int64_t m;
+
+	return dim_is_const(rows, &m) ? m > 0 && rows_pay(g, m)
+				      : rows_in_vectors(g) < PARTS_MOST_ROWS - 1;
 }
 
 /* Matrix registers compute G faster than vectors; its operands are read as far as that is decided. */
@@ -555,8 +596,11 @@ bool product_choose(const Target *t, Kernel *k, Decision *d)
 	d->grain = (int64_t)t->wake * TERMS_PER_NS;
 	if (!product_by_parts(&g) || dim_is_const(g.m, NULL))
 		return true;
-	d->few_rows = PARTS_LEAST_ROWS - 1;
-	return choose(t, k, true, &d->few, &few);
+	product_begin(&few, k);
+	d->few_rows = rows_in_vectors(&few);
+	if (d->few_rows < at_least(&g, g.m))
+		d->few_rows = 0;
+	return !d->few_rows || choose(t, k, true, &d->few, &few);
 }
 
 int product_steps(const Target *t, Kernel *k, const Decision *d, SizeStep *step)

@@ -314,11 +314,11 @@ static void print_panel(Fn *f, const Tile *tl, const StrBuf *t)
 		if (!c_tile_pairs(f->g, tl))
 			return;
 		for (int i = 0; i < 3; i++) {
-			print_address(f, tl->b, strbuf_str(&t[9 + i]));
+			print_address(f, tl->b, strbuf_str(&t[8 + i]));
 			strbuf_puts(&f->body, ", ");
 		}
 		if (!tl->by_runs.starts)
-			strbuf_printf(&f->body, "%s, ", strbuf_str(&t[12]));
+			strbuf_printf(&f->body, "%s, ", strbuf_str(&t[11]));
 		return;
 	}
 	strbuf_printf(&f->body, "(const uint8_t *)%s + (%s), %s, ", fn_buf(f, tl->b),
@@ -474,12 +474,24 @@ static void print_group_call(Fn *f, const Tile *tl, const char *fn)
 		strbuf_free(&t[i]);
 }
 
+/* Declares the number of rows of the tile's product. */
+static void print_count(Fn *f, const Tile *tl)
+{
+	STRBUF_LOCAL(rows);
+
+	fn_texts(f, (Expr *const *)&tl->rows, 1, &rows);
+	fn_tabs(f);
+	strbuf_printf(&f->body, "const int64_t rows = k->part ? INT64_MAX : %s;\n",
+		      strbuf_str(&rows));
+}
+
 /* Prints the tile in matrix registers FN where both operands fit, else rows of tiles in vectors; T has the
  * texts of print_tile. */
 static void print_by_parts(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 {
 	const Tile v = c_tile_in_vectors(tl);
 	const char *vectors = c_tile_use(f->g, &v);
+	const bool counts = c_tile_counts_rows(f->g, &v);
 	STRBUF_LOCAL(row);
 
 	fn_texts(f, (Expr *const *)&tl->parts.row, 1, &row);
@@ -499,13 +511,15 @@ static void print_by_parts(Fn *f, const Tile *tl, const char *fn, const StrBuf *
 	strbuf_puts(&f->body, "} else {\n");
 	f->indent++;
 	print_rows(f, tl);
+	if (counts)
+		print_count(f, tl);
 	fn_tabs(f);
 	strbuf_printf(&f->body, "for (int64_t i = 0; i < valid; i += %d)\n", v.mr);
 	f->indent++;
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(dl_min_i64(valid - i, %d), %s, %d, %s, row + i, %s, ", vectors,
-		      v.mr, strbuf_str(&t[1]), !tl->accumulate, fn_buf(f, tl->a),
-		      strbuf_str(&t[2]));
+	strbuf_printf(&f->body, "%s(dl_min_i64(valid - i, %d), %s%s, %d, %s, row + i, %s, ", vectors,
+		      v.mr, counts ? "rows, " : "", strbuf_str(&t[1]), !tl->accumulate,
+		      fn_buf(f, tl->a), strbuf_str(&t[2]));
 	print_panel(f, tl, t);
 	print_address(f, tl->acc, strbuf_str(&t[5]));
 	strbuf_printf(&f->body, " + i * %d);\n", tl->nr);
@@ -560,7 +574,7 @@ static void print_split(Fn *f, const LNode *n)
 
 static void print_tile(Fn *f, const LNode *n)
 {
-	enum { MOST = 13 };
+	enum { MOST = 12 };
 	const Tile *tl = n->tile;
 	const char *fn = c_tile_use(f->g, tl);
 	Expr *e[MOST] = {tl->m_valid,
@@ -571,7 +585,6 @@ static void print_tile(Fn *f, const LNode *n)
 			 tl->acc_at,
 			 tl->scaled.scale_at,
 			 tl->scaled.zero_at,
-			 c_tile_counts_rows(f->g, tl) ? tl->rows : NULL,
 			 tl->order.sums_at,
 			 tl->order.wide_at,
 			 tl->order.next_at ? tl->order.next_at : tl->order.flips_at,
@@ -590,11 +603,8 @@ static void print_tile(Fn *f, const LNode *n)
 		fn_tabs(f);
 		strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
 	}
-	if (e[8]) {
-		fn_tabs(f);
-		strbuf_printf(&f->body, "const int64_t rows = k->part ? INT64_MAX : %s;\n",
-			      strbuf_str(&t[8]));
-	}
+	if (c_tile_counts_rows(f->g, tl))
+		print_count(f, tl);
 	f->matrix |= tl->matrix;
 	if (tl->parts.a) {
 		print_by_parts(f, tl, fn, t);

@@ -154,7 +154,8 @@ static void set_rows(Gemm *g, const TileAt *t, Tile *tl)
 		    gains_by_rows(g, t);
 	tl->mr = (int)(tl->whole ? g->blocks.mr : most_rows(g));
 	tl->row = l_iter(&g->b, "r", dim_const(g->p.k->ctx, tl->mr));
-	if (gemm_may_have_sums(&g->p) && !(dim_is_const(g->p.m, &m) && m <= tl->mr))
+	if ((gemm_may_have_sums(&g->p) || product_by_parts(&g->p)) &&
+	    !(dim_is_const(g->p.m, &m) && m <= (g->p.matrix ? tl->usual : tl->mr)))
 		tl->rows = ex_dim(g->b.p, g->p.m);
 }
 

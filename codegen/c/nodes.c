@@ -501,8 +501,8 @@ static void print_by_parts(Fn *f, const Tile *tl, const char *fn, const StrBuf *
 		      fn_buf(f, tl->parts.b_fits));
 	f->indent++;
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, %s, %s, ahead, ahead_step, ", fn, strbuf_str(&t[1]),
-		      !tl->accumulate, fn_buf(f, tl->parts.a), strbuf_str(&row),
+	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, %s, %s, ahead, ahead_step, ", fn,
+		      strbuf_str(&t[1]), !tl->accumulate, fn_buf(f, tl->parts.a), strbuf_str(&row),
 		      fn_buf(f, tl->parts.b));
 	print_address(f, tl->acc, strbuf_str(&t[5]));
 	strbuf_puts(&f->body, ");\n");
@@ -517,8 +517,8 @@ static void print_by_parts(Fn *f, const Tile *tl, const char *fn, const StrBuf *
 	strbuf_printf(&f->body, "for (int64_t i = 0; i < valid; i += %d)\n", v.mr);
 	f->indent++;
 	fn_tabs(f);
-	strbuf_printf(&f->body, "%s(dl_min_i64(valid - i, %d), %s%s, %d, %s, row + i, %s, ", vectors,
-		      v.mr, counts ? "rows, " : "", strbuf_str(&t[1]), !tl->accumulate,
+	strbuf_printf(&f->body, "%s(dl_min_i64(valid - i, %d), %s%s, %d, %s, row + i, %s, ",
+		      vectors, v.mr, counts ? "rows, " : "", strbuf_str(&t[1]), !tl->accumulate,
 		      fn_buf(f, tl->a), strbuf_str(&t[2]));
 	print_panel(f, tl, t);
 	print_address(f, tl->acc, strbuf_str(&t[5]));
@@ -547,7 +547,8 @@ static void print_split(Fn *f, const LNode *n)
 		fn_tabs(f);
 		strbuf_printf(&f->body, "int64_t row[%d];\n\n", s->rows);
 		fn_tabs(f);
-		strbuf_printf(&f->body, "for (int64_t %s = 0; %s < valid; %s++) {\n", row, row, row);
+		strbuf_printf(&f->body, "for (int64_t %s = 0; %s < valid; %s++) {\n", row, row,
+			      row);
 		f->indent++;
 		vec_push(f->g->arena, &f->naturals, s->row);
 		fn_texts(f, &s->at, 1, &at);

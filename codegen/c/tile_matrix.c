@@ -250,9 +250,8 @@ void c_tile_matrix(GenC *g, StrBuf *b, const Tile *t, const char *name)
 	const char *type = c_memory_type(t->b->dtype);
 
 	for (int m = 1; m <= most; m++)
-		(t->parts.a ? put_parts_function
-			    : put_function)(g, b, t, arena_printf(g->arena, "%s_%d", name, m),
-					    (Registers){m, n});
+		(t->parts.a ? put_parts_function : put_function)(
+			g, b, t, arena_printf(g->arena, "%s_%d", name, m), (Registers){m, n});
 	if (t->parts.a) {
 		strbuf_printf(
 			b,
@@ -261,8 +260,11 @@ void c_tile_matrix(GenC *g, StrBuf *b, const Tile *t, const char *name)
 			"\ta += row / 16 * ((n + 31) / 32 * MATRIX_PARTS);\n",
 			name, c_type(t->ct));
 		for (int m = 1; m <= most; m++)
-			strbuf_printf(b, "%s%s_%d(valid, n, first, a, b, ahead, ahead_step, acc);\n",
-				      m < most ? "\tif (valid <= 16)\n\t\t" : m > 1 ? "\telse\n\t\t" : "\t",
+			strbuf_printf(b,
+				      "%s%s_%d(valid, n, first, a, b, ahead, ahead_step, acc);\n",
+				      m < most ? "\tif (valid <= 16)\n\t\t"
+				      : m > 1  ? "\telse\n\t\t"
+					       : "\t",
 				      name, m);
 		strbuf_puts(b, "}\n\n");
 		return;

@@ -434,7 +434,7 @@ struct LNode {
 	LStore store;
 	LLocal local;
 	Tile *tile;               /* LN_TILE */
-	SplitOperand *split;     /* LN_SPLIT */
+	SplitOperand *split;      /* LN_SPLIT */
 	ColumnReduction *columns; /* LN_COLUMNS */
 	TileNode *op;             /* LN_OP */
 	LPoint point;

@@ -252,7 +252,8 @@ static const SplitOperand *split_of(const LoopText *t, const Buf *b)
 static void check_parts(LoopText *t, const Tile *x)
 {
 	const TileParts *p = &x->parts;
-	const SplitOperand *a = p->a ? split_of(t, p->a) : NULL, *b = p->b ? split_of(t, p->b) : NULL;
+	const SplitOperand *a = p->a ? split_of(t, p->a) : NULL,
+			   *b = p->b ? split_of(t, p->b) : NULL;
 
 	if (!p->a)
 		return;
@@ -266,8 +267,10 @@ static void check_parts(LoopText *t, const Tile *x)
 		lt_fault(t, "no split before the tile writes %s, the parts of rows of %s, and %s",
 			 p->a->name, x->a->name, p->a_fits->name);
 	else if (!b || b->row || b->fits != p->b_fits || b->from != x->b || b->columns < x->nr)
-		lt_fault(t, "no split before the tile writes %s, the parts of %d columns of %s, and %s",
-			 p->b->name, x->nr, x->b->name, p->b_fits->name);
+		lt_fault(
+			t,
+			"no split before the tile writes %s, the parts of %d columns of %s, and %s",
+			p->b->name, x->nr, x->b->name, p->b_fits->name);
 }
 
 static void check_split(LoopText *t, const SplitOperand *s)

@@ -145,10 +145,10 @@ LIters lnode_iters(const LNode *n)
 {
 	const ColumnReduction *c = n->columns;
 	const Tile *t = n->tile;
-	Iter *const *const all[] = {&n->range.var,       &n->local.var,      c ? &c->col : NULL,
-				    c ? &c->row : NULL,  t ? &t->row : NULL, t ? &t->col : NULL,
-				    t ? &t->depth : NULL,
-				    n->split ? &n->split->row : NULL};
+	Iter *const *const all[] = {&n->range.var,        &n->local.var,
+				    c ? &c->col : NULL,   c ? &c->row : NULL,
+				    t ? &t->row : NULL,   t ? &t->col : NULL,
+				    t ? &t->depth : NULL, n->split ? &n->split->row : NULL};
 	LIters x;
 
 	x.n = 0;

@@ -133,9 +133,11 @@ static void check_steps(const ValueMatch *m, const Stmt *s)
 static void check_part(const ValueMatch *m, const char *what, Answer is)
 {
 	if (is == DIFFERENT)
-		poly_wrong(m->p, "the parts that a tile multiplies have other %s than the tile", what);
+		poly_wrong(m->p, "the parts that a tile multiplies have other %s than the tile",
+			   what);
 	else if (is == UNKNOWN)
-		poly_unchecked(m->p, "that the parts that a tile multiplies have the tile's %s", what);
+		poly_unchecked(m->p, "that the parts that a tile multiplies have the tile's %s",
+			       what);
 }
 
 static Answer same_form(const ValueMatch *m, Expr *a, Expr *b)
@@ -161,10 +163,9 @@ static void check_parts(const ValueMatch *m)
 	end = ex_add(p, x->part_row, x->rows);
 	if (!poly_always(m, ex_op2(p, IN_le, end, x->split[0]->valid), true))
 		check_part(m, "rows", UNKNOWN);
-	if (!poly_always(m,
-			 ex_op2(p, IN_eq, ex_op2(p, IN_mod, x->part_row, side),
-				ex_int(p, CT_I64, 0)),
-			 true))
+	if (!poly_always(
+		    m, ex_op2(p, IN_eq, ex_op2(p, IN_mod, x->part_row, side), ex_int(p, CT_I64, 0)),
+		    true))
 		check_part(m, "blocks of rows", UNKNOWN);
 }
 

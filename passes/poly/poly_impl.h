@@ -119,7 +119,7 @@ typedef struct TileTerm {
 	int nof;
 	const struct SplitAt *split[2]; /* of the parts of A and of B; null: there is none */
 	Expr *part_a, *part_b;          /* the elements of which they have the parts */
-	Expr *part_row; /* the tile's first row among those that are split */
+	Expr *part_row;                 /* the tile's first row among those that are split */
 } TileTerm;
 
 /* A node that carries out part of a statement: at which times, and for which points. */

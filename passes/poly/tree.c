@@ -379,7 +379,8 @@ static void split_parts(TreeWalk *w, const LNode *n)
 	*at = (SplitAt){s, resolve(w, s->at), resolve(w, s->step),
 			s->row ? resolve(w, s->valid) : ex_int(pool, CT_I64, s->columns),
 			resolve(w, s->k)};
-	steps = ex_op2(pool, IN_floordiv, ex_add(pool, at->k, ex_int(pool, CT_I64, SPLIT_TERMS - 1)),
+	steps = ex_op2(pool, IN_floordiv,
+		       ex_add(pool, at->k, ex_int(pool, CT_I64, SPLIT_TERMS - 1)),
 		       ex_int(pool, CT_I64, SPLIT_TERMS));
 	blocks = ex_op2(pool, IN_floordiv,
 			ex_add(pool, at->valid, ex_int(pool, CT_I64, MATRIX_SIDE - 1)),

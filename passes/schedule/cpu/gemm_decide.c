@@ -400,10 +400,9 @@ static void choose_parts(const Target *t, const Product *g, ProductDecision *d)
 	blocks = blocks < 1 ? 1 : blocks;
 	m = at_least(g, g->m);
 	if (!rows_unknown(g) && m > 0) {
-		d->mc = m <= PARTS_MOST_ROWS
-				? round_up(m, d->mr)
-				: even_block(m, ceil_div(PRODUCT_BLOCKS, blocks), PARTS_ROWS,
-					     PARTS_MOST_ROWS, d->mr);
+		d->mc = m <= PARTS_MOST_ROWS ? round_up(m, d->mr)
+					     : even_block(m, ceil_div(PRODUCT_BLOCKS, blocks),
+							  PARTS_ROWS, PARTS_MOST_ROWS, d->mr);
 		blocks *= ceil_div(m, d->mc);
 	}
 	if (dim_is_const(g->n, &n) && n > 0)

@@ -483,7 +483,7 @@ static void split_rows(Gemm *g, const TileAt *t)
 	ExprPool *p = b->p;
 	TileAt block = *t;
 	SplitOperand *s = split_of(g, g->blocks.parts.a, g->blocks.parts.a_fits,
-			    g->p.a_direct ? g->p.c.a->load.buf : g->blocks.abuf, t->k);
+				   g->p.a_direct ? g->p.c.a->load.buf : g->blocks.abuf, t->k);
 
 	block.mt = g->blocks.m0;
 	s->rows = (int)g->blocks.mc;

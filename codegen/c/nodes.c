@@ -485,8 +485,8 @@ static void print_count(Fn *f, const Tile *tl)
 		      strbuf_str(&rows));
 }
 
-/* Prints the tile in matrix registers FN where both operands fit, else rows of tiles in vectors; T has the
- * texts of print_tile. */
+/* Prints the tile in matrix registers FN where both operands fit, else rows of tiles in vectors; T
+ * has the texts of print_tile. */
 static void print_by_parts(Fn *f, const Tile *tl, const char *fn, const StrBuf *t)
 {
 	const Tile v = c_tile_in_vectors(tl);

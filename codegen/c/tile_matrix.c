@@ -137,8 +137,8 @@ static void put_load_part(const GenC *g, StrBuf *b, int r, const char *at, int64
 		 "(int64_t)64");
 }
 
-/* The six products of a step. Registers of A are kept for two products that follow each other, as those
- * of B are. */
+/* The six products of a step. Registers of A are kept for two products that follow each other, as
+ * those of B are. */
 static const char *products_of_parts(const GenC *g, const Tile *t, Registers r)
 {
 	static const int factors[][2] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}};

@@ -51,7 +51,7 @@ typedef enum LNodeKind {
 	LN_REDUCE,
 	LN_LOCAL, /* declares buf for the rest of this body; in the body of a LOOP_GROUP each thread has one */
 	LN_TILE, /* tile += A panel * B panel: the contraction micro-kernel */
-	LN_SPLIT, /* copies rows of A, or a panel of B, of later tiles as three bf16 each (SplitOperand) */
+	LN_SPLIT, /* copies rows of A, or a panel of B, as three bf16 each (SplitOperand) */
 	/* state bufs[idx] = reduction of vals over var in [lo, hi), for all columns and rows;
 	 * the guard is of the column */
 	LN_COLUMNS,
@@ -153,17 +153,17 @@ enum { MATRIX_SIDE = 16, MATRIX_SUMS = 4 };
 /*
  * Matrix registers multiply f32 as three bf16: x = x0 + x1 + x2 exactly, where x0 is x rounded to 8
  * significant bits, x1 the upper 8 bits of the rest, and x2 the others. The products x0*y0, x0*y1,
- * x1*y0, x1*y1, x0*y2 and x2*y0 are added up in f32. The three that are left out are at most 2^-23 of
- * |x*y| together: |x1| <= 2^-8 |x|, |x2| <= 2^-16 |x|.
+ * x1*y0, x1*y1, x0*y2 and x2*y0 are added up in f32. The three that are left out are at most 2^-23
+ * of |x*y| together: |x1| <= 2^-8 |x|, |x2| <= 2^-16 |x|.
  *
  * The instructions take subnormal numbers for zero and make zeros of subnormal sums, and parts of
  * infinities are NaN. So elements fit only if each is 0, or from SPLIT_LEAST to SPLIT_MOST in
  * magnitude. Let p and q be magnitudes of two that are not 0.
- *   - All parts that are not 0 are normal numbers: they are multiples of the last bit of x, 2^-23 of
- *     its power of two, at least 2^-72.
+ *   - All parts that are not 0 are normal numbers: they are multiples of the last bit of x, 2^-23
+ *     of its power of two, at least 2^-72.
  *   - |p*q| >= 2^-96. Each product and each sum that becomes zero loses less than 2^-126; of six
- *     products and six sums for a term that is less than 2^-26 |p*q|, a quarter of the rounding error
- *     of its product in f32.
+ *     products and six sums for a term that is less than 2^-26 |p*q|, a quarter of the rounding
+ *     error of its product in f32.
  *   - No sum overflows: |p*q| <= 2^96, and a sum has less than 2^31 terms.
  */
 #define SPLIT_LEAST 0x1p-48
@@ -175,16 +175,17 @@ enum {
 	SPLIT_TERMS = 32
 };
 
-/* LN_SPLIT: writes the parts of elements of FROM to TO, a local of bf16, and to FITS, a scalar local,
- * whether all of them fit; if they do not, TO is undefined. With ROW, these are the terms below K of
- * the rows of A below VALID, at most ROWS; row r starts at element AT, evaluated at ROW = r, and
- * advances by STEP, 1. Without, they are COLUMNS columns of a panel of B: element (k, j) is at AT + k*STEP
- * + j.
+/* LN_SPLIT: writes the parts of elements of FROM to TO, a local of bf16, and to FITS, a scalar
+ * local, whether all of them fit; if they do not, TO is undefined. With ROW, these are the terms
+ * below K of the rows of A below VALID, at most ROWS; row r starts at element AT, evaluated at ROW
+ * = r, and advances by STEP, 1. Without, they are COLUMNS columns of a panel of B: element (k, j)
+ * is at AT + k*STEP + j.
  *
  * TO has the parts in the order in which tiles load them: blocks of 16 rows, or columns, by
- * SPLIT_TERMS terms, of which those of one part, of the next part, and of the next terms follow each
- * other. For A the blocks of 16 rows are outermost; for B the blocks of 16 columns of a part are
- * adjacent. A block of A is by rows; one of B is by pairs of terms, of which each column has one. */
+ * SPLIT_TERMS terms, of which those of one part, of the next part, and of the next terms follow
+ * each other. For A the blocks of 16 rows are outermost; for B the blocks of 16 columns of a part
+ * are adjacent. A block of A is by rows; one of B is by pairs of terms, of which each column has
+ * one. */
 typedef struct SplitOperand {
 	Buf *to, *fits, *from;
 	Iter *row;
@@ -192,8 +193,8 @@ typedef struct SplitOperand {
 	Expr *valid, *at, *step, *k;
 } SplitOperand;
 
-/* A tile's operands as nodes LN_SPLIT have written them, with as many terms: its rows of A from ROW on in
- * A, and its panel in B. A null: there are none. */
+/* A tile's operands as nodes LN_SPLIT have written them, with as many terms: its rows of A from ROW
+ * on in A, and its panel in B. A null: there are none. */
 typedef struct TileParts {
 	Buf *a, *b, *a_fits, *b_fits;
 	Expr *row;
@@ -236,8 +237,8 @@ typedef struct Tile {
 	Expr *n_valid; /* columns of the tile that exist: 1..nr */
 	TileMask mask;
 	/* instructions multiply tiles of MATRIX_SIDE rows by MATRIX_SIDE columns and as many steps
-	 * of terms in matrix registers; A's terms are contiguous. f32 is multiplied by PARTS if both
-	 * operands fit; if not, the tile is computed in vectors, USUAL rows at a time. */
+	 * of terms in matrix registers; A's terms are contiguous. f32 is multiplied by PARTS if
+	 * both operands fit; if not, the tile is computed in vectors, USUAL rows at a time. */
 	bool matrix;
 	TileParts parts;
 	bool accumulate; /* ACC already holds the sum of earlier terms */

@@ -149,7 +149,8 @@ void product_pack_b(Product *p);
  * both in pairs of terms. */
 bool product_has_dot(const Product *p);
 void product_use_dot(Product *p);
-/* P is of bytes, or of bf16 by dot, or of f32, so that matrix registers can multiply it; and they do. */
+/* P is of bytes, or of bf16 by dot, or of f32, so that matrix registers can multiply it; and they
+ * do. */
 bool product_has_matrix(const Product *p);
 void product_use_matrix(Product *p);
 /* Matrix registers multiply parts of P's f32 (SplitOperand in ir/loop/loop.h). */

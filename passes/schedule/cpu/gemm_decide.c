@@ -43,13 +43,13 @@ enum {
 	PARTS_OF_B = 2500,
 	PARTS_OF_SUM = 2500,
 	PARTS_GAIN = 95,
-	/* Rows and columns of a block of f32 in matrix registers: each block of rows splits B again,
-	 * and each block of columns A, so blocks have PARTS_ROWS and PARTS_COLUMNS, at least, unless
-	 * that leaves cores without a block. They have PARTS_MOST_ROWS and PARTS_MOST_COLUMNS at most,
-	 * so that their sums stay in L2. Terms of a part of the sum, at most: a panel's parts stay in
-	 * L1. BERT of 128 tokens takes 1.09 of the time with blocks of 192 columns instead of 768, of
-	 * 272 tokens 1.24 with blocks of 256 rows instead of 512; with parts of 256 terms instead of
-	 * 96 a product of 128 rows takes 1.15 of the time. */
+	/* Rows and columns of a block of f32 in matrix registers: each block of rows splits B
+	 * again, and each block of columns A, so blocks have PARTS_ROWS and PARTS_COLUMNS, at
+	 * least, unless that leaves cores without a block. They have PARTS_MOST_ROWS and
+	 * PARTS_MOST_COLUMNS at most, so that their sums stay in L2. Terms of a part of the sum, at
+	 * most: a panel's parts stay in L1. BERT of 128 tokens takes 1.09 of the time with blocks
+	 * of 192 columns instead of 768, of 272 tokens 1.24 with blocks of 256 rows instead of 512;
+	 * with parts of 256 terms instead of 96 a product of 128 rows takes 1.15 of the time. */
 	PARTS_ROWS = 256,
 	PARTS_COLUMNS = 256,
 	PARTS_LEAST_COLUMNS = 64,
@@ -380,7 +380,7 @@ static ProductFetch choose_fetch(const Product *g, const ProductDecision *d)
 	return FETCH_ROWS;
 }
 
-/* A block of ALL rows or columns, of COUNT blocks if they have LEAST to MOST; a multiple of UNIT. */
+/* A block of ALL rows or columns, a multiple of UNIT: of COUNT blocks, if they have LEAST to MOST. */
 static int64_t even_block(int64_t all, int64_t count, int64_t least, int64_t most, int64_t unit)
 {
 	int64_t each = ceil_div(all, count < 1 ? 1 : count);

@@ -45,10 +45,12 @@ void kernels_table(StrBuf *b, Module *m, GenC *g, const char *name)
 		      "\nDL_EXPORT extern const dl_kernel_fn %s[];\nconst dl_kernel_fn %s[] = {\n",
 		      name, name);
 	for (Node *n = m->graph->first; n; n = n->next) {
-		Schedule *s = schedule_of(m, n);
+		Schedule *s = is_on_gpu(m, n) ? NULL : schedule_of(m, n);
 
-		for (int i = 0; s && !is_on_gpu(m, n) && i < s->stages.n; i++)
-			strbuf_printf(b, "\t%s,\n", gen_c_stage(g, s, s->stages.at[i]).fn->name);
+		for (; s; s = s->next)
+			for (int i = 0; i < s->stages.n; i++)
+				strbuf_printf(b, "\t%s,\n",
+					      gen_c_stage(g, s, s->stages.at[i]).fn->name);
 	}
 	strbuf_puts(b, "\t0\n};\n");
 }
@@ -317,10 +319,11 @@ static int *first_stages(Arena *a, Module *m)
 	int *first = NEW_ARRAY(a, m->graph->nnodes + 1, int), at = 0;
 
 	for (Node *n = m->graph->first; n; n = n->next) {
-		const Schedule *s = schedule_of(m, n);
+		const Schedule *s = is_on_gpu(m, n) ? NULL : schedule_of(m, n);
 
 		first[n->id] = at;
-		at += s && !is_on_gpu(m, n) ? s->stages.n : 0;
+		for (; s; s = s->next)
+			at += s->stages.n;
 	}
 	return first;
 }
@@ -330,9 +333,13 @@ static bool judge(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int6
 	Judge *j = arg;
 
 	j->next = j->first[n->id];
-	for (Schedule *s = schedule_of(j->m, n); s && !j->bad; s = s->next)
+	for (Schedule *s = schedule_of(j->m, n); s && !j->bad; s = s->next) {
+		const int next = j->next + s->stages.n;
+
 		if (guard_holds(j, &s->where, sym))
 			judge_schedule(j, n, k, s, bufs, sym);
+		j->next = next;
+	}
 	return !j->bad;
 }
 

@@ -82,6 +82,36 @@ bool ll_is_short(void *arg, const Expr *e)
 	return dim_mul(c, dim_floordiv(c, all, by), by) == all;
 }
 
+/* If IT is INST(t, BY) of an iterator t that differs between all threads, returns t; else null. */
+static const Iter *part_of_own(LlKernel *k, const Iter *it, Inst inst, Dim *by)
+{
+	const LlIter *i = find_iter(k, it), *of;
+	int64_t v;
+
+	if (!i || !i->is || !ex_is_op(i->is, inst) || i->is->op.arg[0]->kind != EX_ITER ||
+	    i->is->op.arg[1]->kind != EX_CONST || !dim_is_const(by, &v) || i->is->op.arg[1]->i != v)
+		return NULL;
+	of = find_iter(k, i->is->op.arg[0]->iter);
+	return of && ll_is_own(k, of->value) ? of->it : NULL;
+}
+
+/* IDX has the form mod(t, n) + floordiv(t, n) * n, which is t. */
+void ll_note_own(LlKernel *k, Expr *idx, const char *value)
+{
+	Affine a;
+
+	if (k->in_group != 1 || ll_is_own(k, value) || !ex_affine(k->f.g->ctx, idx, &a) ||
+	    a.n != 2 || !dim_equals(a.base, 0))
+		return;
+	for (int low = 0; low < 2; low++) {
+		const Iter *t = part_of_own(k, a.iter[low], IN_mod, a.coef[!low]);
+
+		if (t && dim_equals(a.coef[low], 1) &&
+		    part_of_own(k, a.iter[!low], IN_floordiv, a.coef[!low]) == t)
+			vec_push(k->f.arena, &k->own, value);
+	}
+}
+
 const char *ll_dim(void *arg, Dim *d)
 {
 	LlKernel *k = arg;

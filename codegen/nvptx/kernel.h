@@ -103,6 +103,9 @@ typedef struct LlKernel {
 /* Binds IT to VALUE for the code that follows; ll_let binds it to the value of an expression. */
 void ll_bind(LlKernel *k, const Iter *it, const char *value);
 void ll_let(LlKernel *k, const Iter *it, Expr *is);
+/* If index IDX, whose value is VALUE, differs between all threads of the group, adds VALUE to
+ * LlKernel.own. */
+void ll_note_own(LlKernel *k, Expr *idx, const char *value);
 /* VALUE is one of LlKernel.own. */
 bool ll_is_own(const LlKernel *k, const char *value);
 /* Callbacks of LlFn: the value of IT in kernel K, the loops around it, and whether division E fits 32

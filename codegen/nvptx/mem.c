@@ -443,6 +443,8 @@ void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const 
 
 static const char *load_expr(void *arg, const Expr *e, const char *const *idx)
 {
+	if (e->load.nidx)
+		ll_note_own(arg, e->load.idx[0], idx[0]);
 	return ll_load(arg, e->load.buf, e->load.nidx ? idx[0] : "0");
 }
 

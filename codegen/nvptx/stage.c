@@ -79,6 +79,7 @@ static void store_node(LlKernel *k, const LNode *n)
 	once = open_once(k, n->store.buf[0]);
 	val = ll_expr(&k->f, n->store.val[0]);
 	idx = ll_expr(&k->f, n->store.idx);
+	ll_note_own(k, n->store.idx, idx);
 	ll_store(k, n->store.buf[0], idx, val);
 	ll_forget(&k->f);
 	ll_close_if(k, once);

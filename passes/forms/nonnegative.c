@@ -16,20 +16,33 @@ typedef struct Bounded {
 
 static bool expr_is(const Node *n, const Expr *e, Bounded *of);
 
-/* Whether all statements of N's kernel that write B are maps with such values. */
+/* B has fewer values than its elements' type in expressions, so that a store may wrap. */
+static bool may_wrap(const Buf *b)
+{
+	return dtype_is_int(b->dtype) &&
+	       (!dtype_is_signed(b->dtype) || dtype_info[b->dtype].bits < 32);
+}
+
+/* Whether all statements of N's kernel that write B are maps with such values. Where they may wrap,
+ * they have both bounds. */
 static bool buf_is(const Node *n, const Buf *b, Bounded *of)
 {
 	const Kernel *k = node_kernel(n);
 	bool any = false;
 
 	VEC_EACH (s, &k->stmts) {
+		Bounded other = {!of->above, of->loads};
+
 		if (!stmt_writes(s, b))
 			continue;
 		if (!stmt_is_simple_map(s) || !expr_is(n, s->val[0], of))
 			return false;
-		if (of->above && !dtype_is_signed(b->dtype) && /* it does not wrap */
-		    !expr_is(n, s->val[0], &(Bounded){false, of->loads}))
-			return false;
+		if (may_wrap(b)) {
+			other.loads = of->loads;
+			if (!expr_is(n, s->val[0], &other))
+				return false;
+			of->loads = other.loads;
+		}
 		any = true;
 	}
 	return any;

@@ -213,6 +213,10 @@ static void check_sizes(LoopText *t, const Tile *x)
 		lt_fault(
 			t,
 			"a tile has at most 64 rows and 512 columns, and no more usual rows than rows");
+	else if (!x->matrix && x->mr > x->usual && (x->mr % 2 || x->mr / 2 > x->usual))
+		lt_fault(
+			t,
+			"a tile of more rows than usual has an even number, at most twice as many");
 	if (x->nr & (x->nr - 1) && x->nr % MOST_LANES)
 		lt_fault(t, "a tile's columns are a power of two, or a multiple of %d", MOST_LANES);
 	if (!is_below(x->m_valid, 0, x->mr) || !is_below(x->n_valid, 0, x->nr) ||
@@ -263,6 +267,9 @@ static void check_parts(LoopText *t, const Tile *x)
 			t,
 			"only a tile of f32 in matrix registers, of up to %d rows and without runs or scales, is computed by parts",
 			2 * MATRIX_SIDE);
+	else if (x->mr % x->usual)
+		lt_fault(t, "%d rows are not whole tiles of %d, which vectors compute", x->mr,
+			 x->usual);
 	else if (!a || !a->row || a->fits != p->a_fits || a->from != x->a)
 		lt_fault(t, "no split before the tile writes %s, the parts of rows of %s, and %s",
 			 p->a->name, x->a->name, p->a_fits->name);
@@ -283,6 +290,8 @@ static void check_split(LoopText *t, const SplitOperand *s)
 			 dtype_info[s->from->dtype].name);
 	if (s->rows % MATRIX_SIDE || s->columns % MATRIX_SIDE)
 		lt_fault(t, "a split has whole blocks of %d rows or columns", MATRIX_SIDE);
+	if (s->row && !is_below(s->valid, 0, s->rows))
+		lt_fault(t, "a split has at most %d rows", s->rows);
 	if (s->row && !is_number(s->step, 1))
 		lt_fault(t, "the terms of rows that are split are contiguous");
 	if (!t->failed)

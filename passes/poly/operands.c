@@ -161,7 +161,11 @@ static void check_parts(const ValueMatch *m)
 	check_part(m, "terms", same_form(m, x->steps, x->split[0]->k));
 	check_part(m, "terms", same_form(m, x->steps, x->split[1]->k));
 	end = ex_add(p, x->part_row, x->rows);
-	if (!poly_always(m, ex_op2(p, IN_le, end, x->split[0]->valid), true))
+	if (!poly_always(m, ex_op2(p, IN_le, end, x->split[0]->valid), true) ||
+	    !poly_always(
+		    m,
+		    ex_op2(p, IN_le, x->split[0]->valid, ex_int(p, CT_I64, x->split[0]->s->rows)),
+		    true))
 		check_part(m, "rows", UNKNOWN);
 	if (!poly_always(
 		    m, ex_op2(p, IN_eq, ex_op2(p, IN_mod, x->part_row, side), ex_int(p, CT_I64, 0)),

@@ -363,6 +363,25 @@ static void stores(TreeWalk *w, const LNode *n)
 	}
 }
 
+/* The rows that N, the split AT, reads exist; their terms are those of the tiles that read TO. */
+static void split_reads(TreeWalk *w, const LNode *n, const SplitAt *at)
+{
+	Poly *p = w->p;
+	ExprPool *pool = p->pool;
+	const int loops = w->loops.n, env = w->env.n;
+	Expr *row, *idx;
+	Exec *e;
+
+	push_loop(w, at->s->row, AXIS_ANY, ex_int(pool, CT_I64, 0), at->valid, 1,
+		  at->s->row->extent);
+	row = ex_iter(pool, w->loops.at[loops].it);
+	idx = ex_subst_iters(pool, at->at, &at->s->row, &row, 1);
+	e = read_exec(w, n, PART_NONE, w->order);
+	e->val[0] = ex_load(pool, at->s->from, &idx, 1);
+	vec_push(p->arena, &p->moves, e);
+	pop_to(w, loops, env);
+}
+
 /* Elements of an operand are copied in parts: each of those that TO has is stored once. */
 static void split_parts(TreeWalk *w, const LNode *n)
 {
@@ -397,6 +416,8 @@ static void split_parts(TreeWalk *w, const LNode *n)
 			ex_int(pool, CT_I64, block - 1));
 	vec_push(p->arena, &p->moves, e);
 	pop_to(w, loops, env);
+	if (s->row)
+		split_reads(w, n, at);
 	vec_push(p->arena, &w->splits, at);
 }
 

@@ -189,19 +189,31 @@ static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place
 		print_launch(h, t, n, s, i);
 }
 
+/* The size D as guards have it. All parts of a batch are to be computed alike, so in each of them it
+ * is that of a whole slice. */
+static const char *guard_size(Host *h, Dim *d)
+{
+	Ctx *c = h->m->ctx;
+	const Slice *s = &h->m->slice;
+	const int n = sym_count(c);
+	Dim **to = NEW_ARRAY(h->m->arena, n + 1, Dim *), *part;
+
+	if (!s->sym)
+		return host_dim(h, d);
+	to[s->sym->id] = dim_const(c, s->parts);
+	part = dim_subst(c, d, to, n);
+	return part == d ? host_dim(h, d)
+			 : arena_printf(h->m->arena, "(x->part ? %s : %s)", host_dim(h, part),
+					host_dim(h, d));
+}
+
 /* Prints the condition of S's guard. */
-static void print_guard(Host *h, const SizeStep *x, bool gpu)
+static void print_guard(Host *h, const SizeStep *x)
 {
 	const char *and = "";
 
-	/* parts of a batch are computed as all of it would be */
-	if (!gpu) {
-		strbuf_puts(h->b, "!x->part");
-		and = " && ";
-	}
 	if (x->size) {
-		strbuf_puts(h->b, and);
-		strbuf_printf(h->b, "%s <= %lld", host_dim(h, x->size), (long long)x->most);
+		strbuf_printf(h->b, "%s <= %lld", guard_size(h, x->size), (long long)x->most);
 		and = " && ";
 	}
 	if (x->also)
@@ -224,7 +236,7 @@ static void print_variants(Host *h, int t, Node *n, const Schedule *s)
 
 	for (const char *before = "\t"; s->next; temp += s->temps.n, s = s->next) {
 		strbuf_printf(b, "%sif (", before);
-		print_guard(h, &s->where, h->m->target[t]->gpu && !node_on_host(n));
+		print_guard(h, &s->where);
 		strbuf_puts(b, ") {\n");
 		h->b = &body;
 		print_stages(h, t, n, s, temp);

@@ -189,8 +189,8 @@ static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place
 		print_launch(h, t, n, s, i);
 }
 
-/* The size D as guards have it. All parts of a batch are to be computed alike, so in each of them it
- * is that of a whole slice. */
+/* The size D as guards have it. All parts of a batch are to be computed alike, so in each of them
+ * it is that of a whole slice. */
 static const char *guard_size(Host *h, Dim *d)
 {
 	Ctx *c = h->m->ctx;

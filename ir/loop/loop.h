@@ -157,17 +157,17 @@ enum { MATRIX_SIDE = 16, MATRIX_SUMS = 4 };
  * of |x*y| together: |x1| <= 2^-8 |x|, |x2| <= 2^-16 |x|.
  *
  * The instructions take subnormal numbers for zero and make zeros of subnormal sums, and parts of
- * infinities are NaN. So elements fit only if each is 0, or from SPLIT_LEAST to SPLIT_MOST in
- * magnitude. Let p and q be magnitudes of two that are not 0.
+ * infinities are NaN. So elements fit only if each is 0, or from 2^-48 to 2^48 in magnitude
+ * (MATRIX_LEAST and MATRIX_MOST in codegen/c/kernel.h.in). Let p and q be magnitudes of two that
+ * are not 0.
  *   - All parts that are not 0 are normal numbers: they are multiples of the last bit of x, 2^-23
  *     of its power of two, at least 2^-72.
  *   - |p*q| >= 2^-96. Each product and each sum that becomes zero loses less than 2^-126; of six
  *     products and six sums for a term that is less than 2^-26 |p*q|, a quarter of the rounding
- *     error of its product in f32.
+ *     error of its product in f32. Besides, a subnormal sum of earlier terms, which did not fit,
+ *     becomes zero.
  *   - No sum overflows: |p*q| <= 2^96, and a sum has less than 2^31 terms.
  */
-#define SPLIT_LEAST 0x1p-48
-#define SPLIT_MOST 0x1p48
 
 enum {
 	SPLIT_PARTS = 3,

@@ -283,7 +283,7 @@ static void check_parts(LoopText *t, const Tile *x)
 static void check_split(LoopText *t, const SplitOperand *s)
 {
 	check_local(t, s->to, "a copy of parts");
-	check_local(t, s->fits, "what says that parts fit");
+	check_local(t, s->fits, "the flag that says whether parts fit");
 	if (s->to->dtype != DT_BF16 || s->fits->dtype != DT_BOOL || s->from->dtype != DT_F32)
 		lt_fault(t, "a split makes bf16 of f32, and a bool: not %s and %s of %s",
 			 dtype_info[s->to->dtype].name, dtype_info[s->fits->dtype].name,

@@ -31,7 +31,7 @@ static bool buf_is(const Node *n, const Buf *b, Bounded *of)
 	bool any = false;
 
 	VEC_EACH (s, &k->stmts) {
-		Bounded other = {!of->above, of->loads};
+		Bounded other = {!of->above, 0};
 
 		if (!stmt_writes(s, b))
 			continue;

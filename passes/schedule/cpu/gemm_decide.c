@@ -858,8 +858,10 @@ bool product_legal(const Target *t, Kernel *k, const Decision *d, StrBuf *why)
 {
 	Product g;
 
-	if (!is_legal(t, k, &d->product, why) || !d->few_rows)
-		return d->few_rows == 0 && !why->n;
+	if (!is_legal(t, k, &d->product, why))
+		return false;
+	if (!d->few_rows)
+		return true;
 	if (!gemm_begin_as(&g, k, &d->product) || dim_is_const(g.m, NULL))
 		return decision_refuse(
 			why, "the product has a known number of rows, so no decision is for few");

@@ -102,6 +102,15 @@ static bool keeps_sign(const Expr *e)
 	return ctype_is_float(from) || ctype_is_float(e->ct) || from == e->ct;
 }
 
+/* E is a constant number above 0, or the only element of such a tensor, as scales are. */
+static bool is_positive(const Node *n, const Expr *e)
+{
+	const Tensor *t = node_loaded_const(n, e);
+
+	return t ? tensor_numel(t) == 1 && dtype_load_f64(t->dtype, t->data, 0) > 0
+		 : e->kind == EX_CONST && e->f > 0;
+}
+
 static bool expr_is(const Node *n, const Expr *e, Bounded *of)
 {
 	Expr *const *arg = e->op.arg;
@@ -120,9 +129,11 @@ static bool expr_is(const Node *n, const Expr *e, Bounded *of)
 		return expr_is(n, arg[0], of) || (e->op.n == 2 && expr_is(n, arg[1], of));
 	case IN_add:
 	case IN_mul:
-	case IN_div:
 		return !of->above && e->op.n == 2 && ctype_is_float(e->ct) && expr_is(n, arg[0], of) &&
 		       expr_is(n, arg[1], of);
+	case IN_div: /* by -0.0 it would be negative */
+		return !of->above && ctype_is_float(e->ct) && expr_is(n, arg[0], of) &&
+		       is_positive(n, arg[1]);
 	case IN_rint: return expr_is(n, arg[0], of);
 	case IN_cvt: return keeps_sign(e) && expr_is(n, arg[0], of);
 	case IN_select: return expr_is(n, arg[1], of) && expr_is(n, arg[2], of);

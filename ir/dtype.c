@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Element types: the table, and the reference conversions. All small floats are described by rows
- * of `formats` and converted exactly through f64. ir/expr/scalar.h has the fast conversions; the tests
- * compare the two.
+ * of `formats` and converted exactly through f64. ir/expr/scalar.h has the fast conversions; the
+ * tests compare the two.
  */
 #include "ir/dtype.h"
 

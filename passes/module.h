@@ -37,7 +37,8 @@ typedef struct Options {
 	DType caches; /* what caches of f32 are stored as (caches_type); 0: they stay */
 	/* products of narrow weights quantise their other factor in groups of terms */
 	bool int8_activations;
-	/* GPUs store what kernels compute for one another as this type, DT_F16 or DT_BF16; 0: as it is */
+	/* GPUs store what kernels compute for one another as this type, DT_F16 or DT_BF16; 0: as it
+	 * is */
 	DType half_activations;
 	/* not null: the pass halves makes a probe, which rounds at run time as its inputs say */
 	struct HalvesProbe *halves_probe;
@@ -51,8 +52,9 @@ typedef struct Options {
  * (docs/numerics.md). */
 enum { WINOGRAD_DEFAULT = 4, WINOGRAD_EXACT = 2 /* exact on small integers, too */ };
 
-/* Where the pass `halves` may round, for the measurements of --max-error: a kernel is a unit. The probe's last input,
- * f32[n], is not 0 for units that round; a value is rounded if the kernels that write and read it all do. */
+/* Where the pass `halves` may round, for the measurements of --max-error: a kernel is a unit. The
+ * probe's last input, f32[n], is not 0 for units that round; a value is rounded if the kernels that
+ * write and read it all do. */
 typedef struct HalvesProbe {
 	bool weights;            /* constant factors are rounded, too */
 	int n;                   /* units */
@@ -67,13 +69,14 @@ typedef struct ByteProduct {
 	bool integers; /* they are computed in integers */
 } ByteProduct;
 
-/* Counts of the schedules that --verify proved. A schedule that equals an earlier one counts as EQUAL and
- * is not proved again. */
+/* Counts of the schedules that --verify proved. A schedule that equals an earlier one counts as
+ * EQUAL and is not proved again. */
 typedef struct Verified {
 	int proved, unproved, wrong, equal;
 } Verified;
 
-/* A run computes PARTS elements of the dim SYM for each thread at a time (passes/memory/slice.c). */
+/* A run computes PARTS elements of the dim SYM for each thread at a time
+ * (passes/memory/slice.c). */
 typedef struct Slice {
 	Sym *sym; /* null: all at once */
 	int64_t parts;
@@ -286,13 +289,14 @@ typedef struct PassHook {
 	bool verify; /* the graph is verified after every pass, even without Options.verify */
 } PassHook;
 
-/* Whether M's graph is from a text that begins after P: it has schedules, which P would invalidate. Only
- * `infer` runs on it, for what only inference knows; `sched` takes the schedules. */
+/* Whether M's graph is from a text that begins after P: it has schedules, which P would invalidate.
+ * Only `infer` runs on it, for what only inference knows; `sched` takes the schedules. */
 bool pass_is_past(const Module *m, const Pass *p);
 /* Runs the passes FROM to TO, both included, that are not past. HOOK may be null. False after a
  * diagnostic. */
 bool passes_run(Module *m, PassId from, PassId to, const PassHook *hook);
-/* M gets a copy of FROM's graph, which no pass from `lower` on has seen, and what FROM knows of it. */
+/* M gets a copy of FROM's graph, which no pass from `lower` on has seen, and what FROM knows of
+ * it. */
 void module_clone(Module *m, const Module *from);
 /* Sets the note on N (copied). */
 void module_note(Module *m, const Node *n, const char *text);

@@ -34,8 +34,8 @@ const char *c_type(CType t);
 /* The C text S has an operator outside of parentheses and brackets, so it needs parentheses as an
  * operand. */
 bool c_is_operation(const char *s);
-/* Prints the C text of the N expressions E[i] to OUT[i]. Subexpressions that are used more than once
- * become `const T tN = ...;` lines, which are appended to PRE, indented by INDENT tabs; *NTEMP
+/* Prints the C text of the N expressions E[i] to OUT[i]. Subexpressions that are used more than
+ * once become `const T tN = ...;` lines, which are appended to PRE, indented by INDENT tabs; *NTEMP
  * numbers them. */
 void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *names, int indent, int *ntemp);
 #endif

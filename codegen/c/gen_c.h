@@ -86,7 +86,8 @@ void gen_c_split(GenC *g, int nfiles);
 void gen_c_file(GenC *g, StrBuf *b, int file, bool statics);
 /* Whether a function of part FILE calls NAME; FILE -1 stands for all parts. */
 bool gen_c_calls(const GenC *g, const char *name, int file);
-/* Prints everything before the functions of part FILE, or of all: scalar functions, micro-kernels. */
+/* Prints everything before the functions of part FILE, or of all: scalar functions,
+ * micro-kernels. */
 void gen_c_prelude(GenC *g, StrBuf *b, int file);
 
 #endif

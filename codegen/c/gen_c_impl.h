@@ -90,9 +90,9 @@ typedef struct NearCalls {
 
 /* Adds the calls in VAL. */
 void c_near_add(const Fn *f, Expr *val, NearCalls *c);
-/* Prints a test of the operands of C at the points of IT from AT to END, as texts, and opens the block
- * for the case that one is large. c_near_else closes it and opens the one where functions have the
- * form FUNC_NEAR; c_near_end closes that. */
+/* Prints a test of the operands of C at the points of IT from AT to END, as texts, and opens the
+ * block for the case that one is large. c_near_else closes it and opens the one where functions
+ * have the form FUNC_NEAR; c_near_end closes that. */
 void c_near_begin(Fn *f, Iter *it, const char *at, const char *end, const NearCalls *c);
 void c_near_else(Fn *f);
 void c_near_end(Fn *f);

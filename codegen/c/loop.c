@@ -113,7 +113,8 @@ static void print_lanes(Fn *f, const LNode *n, Buf *const *part, Iter *lane, int
 	fn_close(f);
 }
 
-/* Prints the loop of N over strips of terms that call functions of small operands, if it calls any. */
+/* Prints the loop of N over strips of terms that call functions of small operands, if it calls
+ * any. */
 static void print_near_lanes(Fn *f, const LNode *n, Buf *const *part, Iter *lane, int lanes,
 			     const char *at, const char *end)
 {
@@ -579,8 +580,8 @@ static bool has_sample(Expr *e)
 	return false;
 }
 
-/* Names the quotients, remainders and elements in E that are the same in all iterations, and what is
- * the same of samples. */
+/* Names the quotients, remainders and elements in E that are the same in all iterations, and what
+ * is the same of samples. */
 static void name_quotients(Quotients *q, Expr *e)
 {
 	Fn *f = q->f;
@@ -739,8 +740,8 @@ static bool print_whole_vectors(Fn *f, const LNode *n, const LNode *of)
 	return true;
 }
 
-/* Prints N in strips that call functions of small operands: a short row of whole vectors as one. False
- * if N is not such a loop. */
+/* Prints N in strips that call functions of small operands: a short row of whole vectors as one.
+ * False if N is not such a loop. */
 static bool print_near(Fn *f, const LNode *n, const LNode *of)
 {
 	enum { MOST_STRIP = 4 * NEAR_STRIP };

@@ -23,7 +23,8 @@ static bool has_near(const Fn *f, const Expr *e)
 					(e->op.inst != FN_exp && e->op.inst != IN_cvt));
 }
 
-/* E calls no function, cannot fail, and may be evaluated at points where its loads are not needed. */
+/* E calls no function, cannot fail, and may be evaluated at points where its loads are not
+ * needed. */
 static bool is_cheap(Expr *e)
 {
 	enum { MOST_COST = 4 };

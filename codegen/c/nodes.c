@@ -68,8 +68,8 @@ static void print_one_store(Fn *f, const LNode *n)
 	fn_texts(f, e, 2, t);
 	fn_tabs(f);
 	val = strbuf_str(&t[1]);
-	/* In C, the table of runs has addresses, so that a micro-kernel need not choose. A value that
-	 * is a name is an element of A: names are never negative. */
+	/* In C, the table of runs has addresses, so that a micro-kernel need not choose. A value
+	 * that is a name is an element of A: names are never negative. */
 	if (tl && n->store.val[0]->kind == EX_ITER)
 		val = arena_printf(f->g->arena, "%s + %s", fn_buf(f, tl->a), val);
 	else if (tl && !(n->store.val[0]->kind == EX_LOAD &&

@@ -2,8 +2,8 @@
 /*
  * Loops that quantise: for x86-64 with AVX2, BYTES floats at a time are computed as compilers
  * vectorise them, and a function converts them to bytes. Its instructions saturate, which clamps
- * the numbers. Compilers clamp floats first, and then move single bytes: a residual sum of four rows
- * of 16 channels took 60 cycles instead of 48, a product without residual 34 instead of 25.
+ * the numbers. Compilers clamp floats first, and then move single bytes: a residual sum of four
+ * rows of 16 channels took 60 cycles instead of 48, a product without residual 34 instead of 25.
  */
 #include "codegen/c/gen_c_impl.h"
 #include "codegen/c/text.h"

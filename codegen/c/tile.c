@@ -3,13 +3,13 @@
  * The micro-kernel acc[i][j] = sum over k of a(i, k) * b(k, j), for a tile of mr rows by nr
  * columns. It is an outer product for each k, with the accumulators in vector registers, A
  * broadcast, and B from a panel. It uses GNU vector types, from which gcc and clang generate the
- * same code. Contraction to fma is enabled only for these sums of products; ir/expr defines `mad`. A
- * tile with few valid rows runs a shorter function.
+ * same code. Contraction to fma is enabled only for these sums of products; ir/expr defines `mad`.
+ * A tile with few valid rows runs a shorter function.
  *
  * Of bytes, four products u8 by i8 are added to an i32 lane at a time; of bf16, two products to an
- * f32 lane. Both use functions of codegen/c/tile_dot.c. A panel of bf16 also has pairs of terms if A
- * is f32; one instruction widens each half of a pair to f32. A panel of f16 is read as floats by a
- * function of codegen/c/tile_wide.c.
+ * f32 lane. Both use functions of codegen/c/tile_dot.c. A panel of bf16 also has pairs of terms if
+ * A is f32; one instruction widens each half of a pair to f32. A panel of f16 is read as floats by
+ * a function of codegen/c/tile_wide.c.
  */
 #include "codegen/c/tile.h"
 
@@ -88,8 +88,8 @@ static int sets_of(const GenC *g, const Tile *t, int rows)
 		       : sets;
 }
 
-/* Whether the code decides during the run: a product with few rows has several sums for each element
- * in all of its tiles, and any other product has one. */
+/* Whether the code decides during the run: a product with few rows has several sums for each
+ * element in all of its tiles, and any other product has one. */
 bool c_tile_counts_rows(const GenC *g, const Tile *t)
 {
 	return t->rows && t->rows->kind != EX_CONST && !t->whole && sets_of(g, t, 1) > 1;
@@ -258,9 +258,9 @@ static void put_pair(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, 
 	}
 }
 
-/* Whether a tile of ROWS rows of T takes narrow terms before wide ones. With one row the panel's memory
- * is the bottleneck, and reading it in the order of addresses prefetches better: bert_base_int8 of
- * one token took 1.1 times as long with narrow terms first. */
+/* Whether a tile of ROWS rows of T takes narrow terms before wide ones. With one row the panel's
+ * memory is the bottleneck, and reading it in the order of addresses prefetches better:
+ * bert_base_int8 of one token took 1.1 times as long with narrow terms first. */
 static bool is_ordered(const GenC *g, const Tile *t, int rows)
 {
 	return c_tile_pairs(g, t) && rows > 1;
@@ -364,8 +364,8 @@ static void put_flipped_terms(const GenC *g, StrBuf *b, const Tile *t, int rows,
 	strbuf_printf(b, "%s\tflips += b_step;\n%s}\n", tabs, tabs);
 }
 
-/* Prints the loop over terms k to END. In each block of 64 terms all narrow ones come before all wide
- * ones. */
+/* Prints the loop over terms k to END. In each block of 64 terms all narrow ones come before all
+ * wide ones. */
 static void put_ordered_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 			      const char *end, const char *tabs)
 {
@@ -414,9 +414,9 @@ static void put_terms(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv,
 		put_ordered_terms(g, b, t, rows, nv, end, tabs);
 }
 
-/* Prints a loop that handles SETS terms in each iteration, one for each set of sums, and then adds the
- * sets. put_terms prints the loop over the remaining terms. CPUs fetch lines in pairs, so one is
- * fetched ahead for two of the panel: fetching each took one row 1.25 times as long. */
+/* Prints a loop that handles SETS terms in each iteration, one for each set of sums, and then adds
+ * the sets. put_terms prints the loop over the remaining terms. CPUs fetch lines in pairs, so one
+ * is fetched ahead for two of the panel: fetching each took one row 1.25 times as long. */
 static void put_sets(const GenC *g, StrBuf *b, const Tile *t, int rows, int nv, int sets)
 {
 	const int bytes = (int)dtype_size(t->b->dtype, columns_of(g, t) * t->kpack);
@@ -644,8 +644,8 @@ static int rows_functions(const GenC *g, const Tile *t, RowsFunction *f)
 	for (int several = 0; several < 2; several++)
 		for (int r = t->usual; r >= 1; r = next_rows(r, half)) {
 			const int sets = sets_of(g, t, r);
-			/* even the largest tile has several sums in a product of few rows; a product of
-			 * more rows needs it with one */
+			/* even the largest tile has several sums in a product of few rows; a
+			 * product of more rows needs it with one */
 			const bool one = !several && sets > 1 && t->rows && !n;
 
 			if ((sets > 1) != several && !one)

@@ -59,7 +59,8 @@ void c_tile_look_functions(const GenC *g, StrBuf *b);
 
 /* ---- tile_dot.c ---- */
 
-/* T multiplies bytes in pairs whose sums fit into 16 bits, in the order of its panel (Tile.order). */
+/* T multiplies bytes in pairs whose sums fit into 16 bits, in the order of its panel
+ * (Tile.order). */
 bool c_tile_pairs(const GenC *g, const Tile *t);
 /* Prints the functions that multiply bytes and bf16, if a tile needs them. */
 void c_tile_dot_functions(const GenC *g, StrBuf *b);

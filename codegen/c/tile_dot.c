@@ -42,8 +42,8 @@ bool c_tile_pairs(const GenC *g, const Tile *t)
 	return t->order.sums_at && g->target->dot == DOT_PAIRS;
 }
 
-/* Prints TO = OP(FROM, BY) for vectors of the target. Without VEX, OP overwrites its first operand, so
- * FROM is copied to TO first. */
+/* Prints TO = OP(FROM, BY) for vectors of the target. Without VEX, OP overwrites its first operand,
+ * so FROM is copied to TO first. */
 static const char *x86(const GenC *g, const char *op, const char *to, const char *from,
 		       const char *by)
 {
@@ -60,8 +60,8 @@ static const char *x86(const GenC *g, const char *op, const char *to, const char
 		reg, to, reg, from, reg, by);
 }
 
-/* The instructions for C += dot(U, S) of vectors, four bytes for each lane. If the target has no dot
- * product of bytes, pmaddubsw adds pairs, saturating at 16 bits. Null: it has neither. */
+/* The instructions for C += dot(U, S) of vectors, four bytes for each lane. If the target has no
+ * dot product of bytes, pmaddubsw adds pairs, saturating at 16 bits. Null: it has neither. */
 static const char *dot_of(const GenC *g)
 {
 	const Target *t = g->target;

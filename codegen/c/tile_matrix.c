@@ -3,8 +3,8 @@
  * The micro-kernel in matrix registers: AMX on x86-64. A register has 16 rows of 64 bytes. They are
  * sums of 32 bits; or 16 rows of A by a step of 16 words, of four bytes or two bf16 each; or such a
  * step of a panel of B, where a row has a word of each of 16 columns, as panels have them. One
- * instruction multiplies two such registers. Up to four registers have the sums of a tile. With two by
- * two of them a register of A or B is loaded for two products.
+ * instruction multiplies two such registers. Up to four registers have the sums of a tile. With two
+ * by two of them a register of A or B is loaded for two products.
  *
  * If DL_PORTABLE_DOT is defined, the same tile is plain C.
  */

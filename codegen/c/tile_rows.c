@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The micro-kernel over rows and a panel that are both quantised (TileScales.row_scale in
- * ir/loop/loop.h). For each group of terms it adds up products of bytes, u8 of the rows by i8 of the
- * panel, as integers, by the function dot_u8_i8 (codegen/c/tile_dot.c). Each integer sum, times both
- * scales, is added to the f32 sums of the tile, group by group in order. So results depend neither on
- * the shape of the tile nor on the number of threads.
+ * ir/loop/loop.h). For each group of terms it adds up products of bytes, u8 of the rows by i8 of
+ * the panel, as integers, by the function dot_u8_i8 (codegen/c/tile_dot.c). Each integer sum, times
+ * both scales, is added to the f32 sums of the tile, group by group in order. So results depend
+ * neither on the shape of the tile nor on the number of threads.
  *
  * Numbers of fewer than 8 bits are multiplied as bytes that have them in the upper bits and zeros
  * below, which a shift and a mask produce. The sum of a group is shifted back. With a number w of

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The micro-kernel over a panel of quantised numbers (TileScales.scale in ir/loop/loop.h): numbers of 2, 4 or
- * 8 bits become floats in registers. Each group, or each TILE_DEPTH terms of a longer one, is summed without
- * the scale; the sum is then multiplied by the scale and added to the tile's. So the order of the
- * sums depends only on the shape of the tile.
+ * The micro-kernel over a panel of quantised numbers (TileScales.scale in ir/loop/loop.h): numbers
+ * of 2, 4 or 8 bits become floats in registers. Each group, or each TILE_DEPTH terms of a longer
+ * one, is summed without the scale; the sum is then multiplied by the scale and added to the
+ * tile's. So the order of the sums depends only on the shape of the tile.
  *
  * Several terms of a column that fill a word of 32 bits are taken from it one after the other, by
- * shifts. On x86-64 a permutation then looks the float up. It ignores the upper bits of its index, so
- * no mask is needed: it picks from 16 floats in vectors of 64 bytes, and from 8 in those of 32.
+ * shifts. On x86-64 a permutation then looks the float up. It ignores the upper bits of its index,
+ * so no mask is needed: it picks from 16 floats in vectors of 64 bytes, and from 8 in those of 32.
  *
  * In a product of few rows each element has several independent sums, to hide the latency of the
  * multiply-add.

@@ -2,12 +2,12 @@
 /*
  * Code that finds, from a tile's rows of A, the terms that it may leave out.
  *
- * TileMask.trim in ir/loop/loop.h: finds the terms whose weights are not 0, in blocks from both ends. A
- * block is searched in vectors of the weights' bits: all bits but the sign are 0 only in 0 and -0,
- * so NaN counts as another weight. The last block may overlap the one before it. All limits but the
- * last term are multiples of a block, and so is TILE_DEPTH; so the sum is divided at the same terms
- * as without limits. Where the first row has other weights at both ends, as without a mask, there
- * is nothing to search.
+ * TileMask.trim in ir/loop/loop.h: finds the terms whose weights are not 0, in blocks from both
+ * ends. A block is searched in vectors of the weights' bits: all bits but the sign are 0 only in 0
+ * and -0, so NaN counts as another weight. The last block may overlap the one before it. All limits
+ * but the last term are multiples of a block, and so is TILE_DEPTH; so the sum is divided at the
+ * same terms as without limits. Where the first row has other weights at both ends, as without a
+ * mask, there is nothing to search.
  *
  * TileMask.squares: sums the squares of the rows, of f32, in any order.
  */

@@ -94,8 +94,8 @@ static const char *io_flags(Host *h, const Value *input)
 			    input->preset ? " | DL_IO_DEFAULT" : "");
 }
 
-/* ALIAS: the input that the output may share memory with, or -1. ACCURACY: the name of its table, or
- * NULL. */
+/* ALIAS: the input that the output may share memory with, or -1. ACCURACY: the name of its table,
+ * or NULL. */
 static void print_io_row(Host *h, const char *table, const Type *t, const char *name, int i,
 			 int alias, const char *flags, const char *accuracy)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bulk copies (ir/loop/loop.h, BulkCopy): the elements of a buffer that the thread groups of a block own
- * together are contiguous, and move between global and shared memory as a whole: each thread 16
- * bytes at a time, and the remainder at the end by elements. The range of each block begins at a
- * multiple of 16 bytes.
+ * Bulk copies (ir/loop/loop.h, BulkCopy): the elements of a buffer that the thread groups of a
+ * block own together are contiguous, and move between global and shared memory as a whole: each
+ * thread 16 bytes at a time, and the remainder at the end by elements. The range of each block
+ * begins at a multiple of 16 bytes.
  */
 #include "codegen/nvptx/kernel.h"
 

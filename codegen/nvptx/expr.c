@@ -181,8 +181,8 @@ static int depth_of(LlFn *f, Expr *e)
 }
 
 /* The sum E of an index, in which the terms that the innermost loop changes are added before the
- * others: LLVM sees that the digits of a thread's number, if all of them are there, are that number.
- * Null: there are no two such terms, or no others. */
+ * others: LLVM sees that the digits of a thread's number, if all of them are there, are that
+ * number. Null: there are no two such terms, or no others. */
 static const char *inner_first(LlFn *f, Expr *e)
 {
 	const int depth = f->depth && e->ct == CT_I64 && ex_is_op(e, IN_add)

@@ -108,8 +108,8 @@ void ll_let(LlKernel *k, const Iter *it, Expr *is);
 void ll_note_own(LlKernel *k, Expr *idx, const char *value);
 /* VALUE is one of LlKernel.own. */
 bool ll_is_own(const LlKernel *k, const char *value);
-/* Callbacks of LlFn: the value of IT in kernel K, the loops around it, and whether division E fits 32
- * bits. */
+/* Callbacks of LlFn: the value of IT in kernel K, the loops around it, and whether division E fits
+ * 32 bits. */
 const char *ll_iter(void *k, const Iter *it);
 int ll_depth(void *k, const Iter *it);
 bool ll_is_short(void *k, const Expr *e);
@@ -198,15 +198,16 @@ void ll_vector_store(LlVector *p, const LNode *st, const char *lo);
 /* Emits a loop over the elements of one access (LShare.vector). False if N is to be emitted as any
  * other loop. */
 bool ll_vector(LlKernel *k, const LNode *n);
-/* Elements that a thread copies at once: STORE, whose index is flat, for ELEM from 0 to VECTOR - 1. */
+/* Elements that a thread copies at once: STORE, whose index is flat, for ELEM from 0 to VECTOR -
+ * 1. */
 typedef struct LlPiece {
 	LNode store;
 	const Iter *elem;
 	int vector;
 } LlPiece;
 
-/* ll_piece_load loads a piece as one value of ll_piece_type, ll_piece_store stores that. ll_piece_copy copies it
- * asynchronously, or zeros where COND, unless null, is false. */
+/* ll_piece_load loads a piece as one value of ll_piece_type, ll_piece_store stores that.
+ * ll_piece_copy copies it asynchronously, or zeros where COND, unless null, is false. */
 const char *ll_piece_type(LlKernel *k, const LlPiece *c);
 const char *ll_piece_load(LlKernel *k, const LlPiece *c);
 void ll_piece_store(LlKernel *k, const LlPiece *c, const char *all);
@@ -315,7 +316,8 @@ void ll_columns(LlKernel *k, const LNode *n);
 
 /* Operation N on tiles (tile_ops.c). */
 void ll_tile_op(LlKernel *k, const TileNode *n);
-/* BODY, of a stage with producers: those carry out their operations, and the other threads theirs. */
+/* BODY, of a stage with producers: those carry out their operations, and the other threads
+ * theirs. */
 void ll_tile_roles(LlKernel *k, const LNode *body);
 
 /* ---- tile_dot.c ---- */

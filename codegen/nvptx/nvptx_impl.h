@@ -60,14 +60,15 @@ const char *ll_new(LlFn *f);                            /* "%t12" */
 const char *ll_label(LlFn *f, const char *what);        /* "then3" */
 void ll_begin(LlFn *f, const char *label);              /* begins the block LABEL */
 void ll_put(LlFn *f, const char *fmt, ...) BASE_PRINTF(2, 3); /* appends a line to the block */
-/* Appends "%t12 = " and an instruction, and returns the value's name. Arguments of one call must not append code in
- * an order that matters, as C leaves that order open. */
+/* Appends "%t12 = " and an instruction, and returns the value's name. Arguments of one call must
+ * not append code in an order that matters, as C leaves that order open. */
 const char *ll_set(LlFn *f, const char *fmt, ...) BASE_PRINTF(2, 3);
 /* X INST Y, where INST is "add nsw i64" or the like. ll_plus adds i64, and returns X where Y is
  * 0. */
 const char *ll_op(LlFn *f, const char *inst, const char *x, long long y);
 const char *ll_plus(LlFn *f, const char *x, long long y);
-/* The constant V; X, an i64, as an i32; the address of element AT of P, an array of TYPE in address space SPACE. */
+/* The constant V; X, an i64, as an i32; the address of element AT of P, an array of TYPE in address
+ * space SPACE. */
 const char *ll_number(LlFn *f, int64_t v);
 const char *ll_narrow(LlFn *f, const char *x);
 const char *ll_gep(LlFn *f, const char *type, int space, const char *p, const char *at);

@@ -348,8 +348,8 @@ Command pack_object_command(Pack *p, int i)
 	if (t && !is_llvm(p->cc))
 		command_option(&c, "--param=avoid-fma-max-bits=0");
 	/* LLVM would make a version of loops for strides of 1 and vectorise no other. Its strength
-	 * reduction of addresses takes a tenth of the compile time, but without it resnet50 of 8 bits
-	 * takes 1.28 times as long, and mobilenet_v2 1.03. */
+	 * reduction of addresses takes a tenth of the compile time, but without it resnet50 of 8
+	 * bits takes 1.28 times as long, and mobilenet_v2 1.03. */
 	if (t && is_llvm(p->cc)) {
 		command_option(&c, "-mllvm");
 		command_option(&c, "-enable-mem-access-versioning=false");
@@ -497,8 +497,9 @@ static void add_objects(Pack *p, Command *c, const char *lib)
 		command_path(p, c, lib);
 }
 
-/* Leaves out what debuggers read of the runtime, which is several times the code of a small model. The
- * names of functions, which profilers read, stay. The whole of it stays for --sanitize and with --cc='CC -g'. */
+/* Leaves out what debuggers read of the runtime, which is several times the code of a small model.
+ * The names of functions, which profilers read, stay. The whole of it stays for --sanitize and with
+ * --cc='CC -g'. */
 static void strip_debug(Pack *p, Command *c)
 {
 	bool wanted = p->o->sanitize;

@@ -165,8 +165,8 @@ static bool stays_global(const ElfFile *f, const Elf64_Sym *s, const char *const
 	return false;
 }
 
-/* Orders the symbols, local ones first as ELF wants it; TO[i]: the new number of symbol i. Returns the
- * number of local ones. */
+/* Orders the symbols, local ones first as ELF wants it; TO[i]: the new number of symbol i. Returns
+ * the number of local ones. */
 static uint32_t order_symbols(const ElfFile *f, Elf64_Sym *sym, uint32_t n, uint32_t *to,
 			      const char *const *names, int keep)
 {

@@ -496,8 +496,9 @@ static const char *runtime_lib(Pack *p)
 
 /* ---- A runtime for another machine or C library ---- */
 
-/* Whether the runtime is compiled with the model: zig makes code for another machine or glibc than that
- * of the libdlrt.a beside dlcc, which may need functions of a later glibc, such as __isoc23_strtol. */
+/* Whether the runtime is compiled with the model: zig makes code for another machine or glibc than
+ * that of the libdlrt.a beside dlcc, which may need functions of a later glibc, such as
+ * __isoc23_strtol. */
 static bool makes_runtime(const Pack *p)
 {
 	return !p->o->runtime && pack_by_zig(p);

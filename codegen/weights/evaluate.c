@@ -9,7 +9,8 @@
 #include "ir/eval/eval.h"
 #include "passes/forms/kernels.h"
 
-/* An axis of a map that is evaluated a block at a time: in a block an iterator i becomes START + i. */
+/* An axis of a map that is evaluated a block at a time: in a block an iterator i becomes START +
+ * i. */
 typedef struct BlockAxis {
 	Sym *start;
 	int64_t step, total;

@@ -31,7 +31,8 @@ static void *worker(void *arg)
 			 .shape = y_shape,
 			 .data = y,
 			 .bytes = CLASSES * sizeof(*y)};
-	/* On a GPU: the threads' runs overlap. In the default stream they would follow one another. */
+	/* On a GPU: the threads' runs overlap. In the default stream they would follow one
+	 * another. */
 	const dl_context_options own = {.size = sizeof(own), .flags = DL_CONTEXT_OWN_STREAM};
 	dl_context *context;
 

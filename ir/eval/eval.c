@@ -35,7 +35,8 @@ int run_slots(int from, int to, int *out)
 bool run_failed(KernelRun *r, const Prog *p)
 {
 	r->status = p->fault ? EVAL_INDEX : EVAL_BAD;
-	/* with a fault, index 0 stands for one out of range, and may be outside of an empty buffer */
+	/* with a fault, index 0 stands for one out of range, and may be outside of an empty
+	 * buffer */
 	r->fault = (EvalFault){r->s, p->bad_index, p->bad_size, p->fault ? NULL : p->stray};
 	return false;
 }

@@ -56,9 +56,9 @@ EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, EvalFault *f
 
 /* ---- eval_symbolic.c ---- */
 
-/* The elements of RESULT, a buffer that K writes, as dims. Extents must be constants and N small (64).
- * Statements are evaluated over symbolic integers; an integer that is computed through floats is
- * assumed to be below 2^24. IN[k]: the elements of operand k (Buf.param), or null. False if an
+/* The elements of RESULT, a buffer that K writes, as dims. Extents must be constants and N small
+ * (64). Statements are evaluated over symbolic integers; an integer that is computed through floats
+ * is assumed to be below 2^24. IN[k]: the elements of operand k (Buf.param), or null. False if an
  * element cannot be expressed as a dim. */
 bool eval_symbolic(Kernel *k, const Buf *result, Dim *const *const *in, Dim **out, int n);
 

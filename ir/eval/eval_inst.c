@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
-/* Every instruction over a strip: one loop for each instruction and type, made from ir/expr/scalar.h. */
+/* Every instruction over a strip: one loop for each instruction and type, made from
+ * ir/expr/scalar.h. */
 #include "ir/eval/eval_impl.h"
 #include "ir/expr/scalar.h"
 

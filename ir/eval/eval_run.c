@@ -377,10 +377,10 @@ static void jitter(const Prog *p, int i)
 	}
 }
 
-/* Moves the values of node I, which are rounded to a narrower type, up or down at random: by one ulp
- * of that type after the measured effect is multiplied by SAFETY. If the operand moves, a rounding
- * to nearest moves by one ulp or not at all, and a target may round elsewhere: in an attention on
- * a GPU scores stay f32, and weights are rounded before they are divided. */
+/* Moves the values of node I, which are rounded to a narrower type, up or down at random: by one
+ * ulp of that type after the measured effect is multiplied by SAFETY. If the operand moves, a
+ * rounding to nearest moves by one ulp or not at all, and a target may round elsewhere: in an
+ * attention on a GPU scores stay f32, and weights are rounded before they are divided. */
 static void jitter_narrowed(const Prog *p, int i)
 {
 	const PNode *n = &p->nodes.at[i];

@@ -307,7 +307,8 @@ static TileFactor eval_factor(TileEval *e, const TileNode *n, Expr *x, Arena *a)
 	return f;
 }
 
-/* Adds the products of X and Y at all points of the iterators of N from the I-th on that are not KEPT. */
+/* Adds the products of X and Y at all points of the iterators of N from the I-th on that are not
+ * KEPT. */
 static void add_products(TileEval *e, const TileNode *n, const bool *kept, int i,
 			 const TileFactor *x, const TileFactor *y, int64_t at_x, int64_t at_y,
 			 TileValue *v)
@@ -326,7 +327,8 @@ static void add_products(TileEval *e, const TileNode *n, const bool *kept, int i
 	}
 }
 
-/* A DOT, whose iterators are at 0. Each operand is evaluated once, not for each point of the other's iterators. */
+/* A DOT, whose iterators are at 0. Each operand is evaluated once, not for each point of the
+ * other's iterators. */
 static void run_dot(TileEval *e, const TileNode *n, const bool *kept)
 {
 	ARENA_LOCAL(a);

@@ -3,19 +3,20 @@
  * The loop tree: a kernel's statements after scheduling. A Schedule is a list of stages. A stage is
  * one parallel loop whose body is a tree of LNodes. All loads and stores index flat memory (one i64
  * expression). A local buffer lives for one iteration of the parallel loop. Code generation prints
- * this tree. On GPUs it also chooses which lane has which element of a node, and where a barrier is.
+ * this tree. On GPUs it also chooses which lane has which element of a node, and where a barrier
+ * is.
  *
  * On a GPU a stage is one launch. Each iteration belongs to a group of threads: one thread, a part
  * of a warp, a warp, or a block. All threads of a group execute the body together. A scalar local
  * is a register with the same value in every thread. Any other local is private if the group is one
  * thread, else it is in shared memory. A store outside of a LOOP_GROUP is executed once. What a
  * node stores, all threads of the group can read in the nodes after it: codegen puts barriers where
- * this requires them (codegen/nvptx/barriers.c). LN_REDUCE distributes its terms over the group's threads and leaves the
- * result in each.
+ * this requires them (codegen/nvptx/barriers.c). LN_REDUCE distributes its terms over the group's
+ * threads and leaves the result in each.
  *
- * For a contraction the group is the whole block, and the body consists of operations on tiles (TileNode). A local
- * with LLocal.at begins at that byte of the block's shared scratch, which has Stage.scratch bytes;
- * locals that are not live at the same time may overlap there.
+ * For a contraction the group is the whole block, and the body consists of operations on tiles
+ * (TileNode). A local with LLocal.at begins at that byte of the block's shared scratch, which has
+ * Stage.scratch bytes; locals that are not live at the same time may overlap there.
  */
 #ifndef IR_LOOP_LOOP_H
 #define IR_LOOP_LOOP_H
@@ -33,9 +34,9 @@ typedef enum LoopKind {
 	LOOP_UNROLL,
 	/* independent points, distributed over the threads of a group */
 	LOOP_GROUP,
-	/* On a GPU, in the body of a stage whose groups are blocks: of HI consecutive blocks, the last one to
-	 * arrive here executes the body, with VAR their number, block / HI. It reads what all of
-	 * them stored before. LO is 0, and the stage has a multiple of HI blocks. */
+	/* On a GPU, in the body of a stage whose groups are blocks: of HI consecutive blocks, the
+	 * last one to arrive here executes the body, with VAR their number, block / HI. It reads
+	 * what all of them stored before. LO is 0, and the stage has a multiple of HI blocks. */
 	LOOP_LAST
 } LoopKind;
 
@@ -81,11 +82,12 @@ enum {
 	INLINED_TERMS = 256
 };
 
-/* A's rows are read in runs of TERMS terms, as a convolution reads a few channels for each tap: term k
- * of the tile is term (FIRST + k) mod TERMS of run (FIRST + k) / TERMS. Run t of row i starts at
- * element STARTS[a_at + t*STEP], evaluated at ROW = i, of A; or, if that is negative, at element
- * -1 - STARTS[...] of EDGE, which holds the runs that lie partly outside of A's tensor. EDGE begins
- * with a run of zeros for all runs that lie outside. STARTS has an entry for all mr rows.
+/* A's rows are read in runs of TERMS terms, as a convolution reads a few channels for each tap:
+ * term k of the tile is term (FIRST + k) mod TERMS of run (FIRST + k) / TERMS. Run t of row i
+ * starts at element STARTS[a_at + t*STEP], evaluated at ROW = i, of A; or, if that is negative, at
+ * element -1 - STARTS[...] of EDGE, which holds the runs that lie partly outside of A's tensor.
+ * EDGE begins with a run of zeros for all runs that lie outside. STARTS has an entry for all mr
+ * rows.
  *
  * If SHIFT is not null, the columns are in groups of TERMS, a constant, and each group has runs of
  * its own, as a convolution of groups of few channels has. The runs of the tile's first group start
@@ -118,9 +120,10 @@ typedef struct TileScales {
 
 /*
  * How a tile's bytes are multiplied in pairs, by the order of B's panel
- * (passes/layout/panels_order.c): the elements of B where the constants of the tile's columns start,
- * and the bits of the panel's terms, and either the next terms or the flips of the tile's columns from
- * its first term on; and the tile's first term in the panel. SUMS_AT null: the panel has no order.
+ * (passes/layout/panels_order.c): the elements of B where the constants of the tile's columns
+ * start, and the bits of the panel's terms, and either the next terms or the flips of the tile's
+ * columns from its first term on; and the tile's first term in the panel. SUMS_AT null: the panel
+ * has no order.
  */
 typedef struct TileOrder {
 	Expr *sums_at, *wide_at, *next_at, *flips_at, *first;
@@ -206,9 +209,10 @@ typedef struct TileParts {
  * j) is at b_at + k*b_step + j.
  *
  * A tile of few rows would wait for the latency of its sums, so it may have several sums for each
- * element, which are added up at the end. But all elements of a product are to be summed in the same
- * order: if the product has more rows than a tile, or may have, ROWS counts them, and only a product
- * of few rows has several sums. ROWS null: one tile has all rows, or each element has one sum. */
+ * element, which are added up at the end. But all elements of a product are to be summed in the
+ * same order: if the product has more rows than a tile, or may have, ROWS counts them, and only a
+ * product of few rows has several sums. ROWS null: one tile has all rows, or each element has one
+ * sum. */
 typedef struct Tile {
 	CType ct;
 	/* terms of each k: 1; or 4 of bytes, u8 in one operand and i8 in the other, or 2 of bf16
@@ -317,16 +321,17 @@ extern const MmaInfo mma_info[MMA_COUNT];
  * stores to memory where the guard holds. A FOLD reduces over the iterators that its index does not
  * mention; they lie in registers and lanes. Tiles in registers that a MAP or FOLD reads have, in
  * each register, what the point in that register reads, up to the order of registers. A FOLD by a
- * matrix instruction sums a tile in registers, which lies as A does, along its rows: it multiplies by
- * ones, so that all lanes have the sums of their rows. A DOT sums
- * products over its last iterator by instructions of kind MMA: A is in registers or shared, B is
- * shared, the sums are in registers as the instruction has them. A's layout in registers gives the
- * order of the terms. If MMA is wgmma, both are in shared memory, as tile_atoms says, and a fence is
- * between the copies and the barrier.
+ * matrix instruction sums a tile in registers, which lies as A does, along its rows: it multiplies
+ * by ones, so that all lanes have the sums of their rows. A DOT sums products over its last
+ * iterator by instructions of kind MMA: A is in registers or shared, B is shared, the sums are in
+ * registers as the instruction has them. A's layout in registers gives the order of the terms. If
+ * MMA is wgmma, both are in shared memory, as tile_atoms says, and a fence is between the copies
+ * and the barrier.
  *
- * If the stage has producers, these threads carry out the nodes "by producers", the other threads all
- * others, each in order. An mbarrier, an element of a tile of i64, orders what some do before they arrive
- * before what others do after they await it: all producers arrive, or one thread of each other warp.
+ * If the stage has producers, these threads carry out the nodes "by producers", the other threads
+ * all others, each in order. An mbarrier, an element of a tile of i64, orders what some do before
+ * they arrive before what others do after they await it: all producers arrive, or one thread of
+ * each other warp.
  */
 enum { MBARRIER_BYTES = 8 };
 typedef enum TileOp { TILE_COPY, TILE_MAP, TILE_FOLD, TILE_DOT, TILE_SYNC } TileOp;
@@ -363,7 +368,8 @@ typedef struct TileNode {
  * the write of the result. A map has only the write; a scatter has only terms. */
 typedef enum LPart { PART_NONE, PART_INIT, PART_TERM, PART_WRITE } LPart;
 
-/* LN_LOOP, LN_REDUCE, LN_COLUMNS: VAR has the values from LO to HI - 1. LN_LET: VAR is LO; HI is null. */
+/* LN_LOOP, LN_REDUCE, LN_COLUMNS: VAR has the values from LO to HI - 1. LN_LET: VAR is LO; HI is
+ * null. */
 typedef struct LRange {
 	Iter *var;
 	Expr *lo, *hi;
@@ -378,9 +384,9 @@ typedef struct LLoop {
 
 /* How the threads of a group share the points of a range, on a GPU. */
 typedef struct LShare {
-	/* LOOP_VECTOR: elements of one access; lo is a multiple of it, and hi is at most lo + vector.
-	 * LOOP_GROUP, LN_REDUCE, LN_COLUMNS: adjacent points that a thread takes at once; hi - lo is a
-	 * multiple of it. */
+	/* LOOP_VECTOR: elements of one access; lo is a multiple of it, and hi is at most lo +
+	 * vector. LOOP_GROUP, LN_REDUCE, LN_COLUMNS: adjacent points that a thread takes at once;
+	 * hi - lo is a multiple of it. */
 	int vector;
 	/* LOOP_GROUP, LN_REDUCE: how many points of a thread are unrolled. */
 	int keep;
@@ -405,8 +411,9 @@ typedef struct LStore {
 typedef struct LLocal {
 	Buf *buf;
 	Expr *at; /* where it begins in scratch, in bytes; null: it is not in scratch */
-	/* On a GPU, if VAL is not null: elements that each thread keeps in registers, for its first points,
-	 * and in the block's scratch at AT, for further points. VAL recomputes any element, that at VAR. */
+	/* On a GPU, if VAL is not null: elements that each thread keeps in registers, for its first
+	 * points, and in the block's scratch at AT, for further points. VAL recomputes any element,
+	 * that at VAR. */
 	int keep, scratch;
 	Iter *var;
 	Expr *val;
@@ -461,8 +468,8 @@ typedef struct BulkCopy {
 
 /* How threads share the iterations of a stage: blocks of a GPU. CPUs: all is 0. */
 typedef struct StageBlock {
-	/* threads of a block, and of a group, which has one iteration at a time: 1, 2, 4, 8, 16, 32 or all
-	 * threads of the block */
+	/* threads of a block, and of a group, which has one iteration at a time: 1, 2, 4, 8, 16, 32
+	 * or all threads of the block */
 	int threads, group;
 	int producers; /* threads beside them, which only copy (TileNode.producers) */
 	Iter *first; /* the first iteration of a block, which head and body may mention; or null */
@@ -473,7 +480,8 @@ typedef struct StageBlock {
 
 /* The same of a CPU. */
 typedef struct StageCpu {
-	/* iterations that are worth waking a thread for; EXTENT or more: one thread runs the stage */
+	/* iterations that are worth waking a thread for; EXTENT or more: one thread runs the
+	 * stage */
 	Dim *grain;
 	int64_t stack; /* bytes of its locals that are on the stack, apart from small ones */
 } StageCpu;
@@ -495,7 +503,8 @@ typedef struct Stage {
 
 enum {
 	MOST_MULTIPLES = 4,
-	/* Of a tile's sides, and its parts', at most; no block has memory for as many. Two multiply to an int. */
+	/* Of a tile's sides, and its parts', at most; no block has memory for as many. Two multiply
+	 * to an int. */
 	TILE_SIDE = 1 << 15,
 	STATIC_SHARED = 48 << 10, /* bytes of static shared memory that a block may have */
 	MOST_SHARED =
@@ -539,7 +548,8 @@ typedef struct Schedule {
 	/* with more shared memory per block another schedule might have been chosen */
 	bool short_of_shared;
 	bool stated; /* it is from a text */
-	/* by input: no memory that the kernel writes is that input's, as memplan finds; null: it is not known */
+	/* by input: no memory that the kernel writes is that input's, as memplan finds; null: it is
+	 * not known */
 	const bool *apart;
 	struct Schedule *next;
 } Schedule;
@@ -555,8 +565,9 @@ bool mma_is_wgmma(MmaKind kind);
 
 /* All values of index E are in [*LO, *END); false if that is not known. */
 bool index_range(Ctx *c, Expr *e, Dim **lo, Dim **end);
-/* Whether stage AT of S may run in one launch with those from FIRST on: each thread has its own iterations,
- * no statement reads what one of another stage writes, and what they write is disjoint. */
+/* Whether stage AT of S may run in one launch with those from FIRST on: each thread has its own
+ * iterations, no statement reads what one of another stage writes, and what they write is
+ * disjoint. */
 bool stages_beside(const Schedule *s, int first, int at);
 /* The blocks of ST on a GPU. */
 Dim *stage_blocks(Ctx *c, const Stage *st);
@@ -598,7 +609,8 @@ typedef struct LBufs {
 LBufs lnode_bufs(const LNode *n);
 /* The node of ST that only last blocks execute (LOOP_LAST); null: there is none. */
 LNode *stage_last(const Stage *st);
-/* The first stage with a node that executes PART of statement STMT (PART_NONE: any part), or null. */
+/* The first stage with a node that executes PART of statement STMT (PART_NONE: any part), or
+ * null. */
 const Stage *schedule_stage_of(const Schedule *s, int stmt, LPart part);
 /* N or a sibling, or a node in the body of one, is an operation on tiles. */
 bool nodes_have_tiles(const LNode *n);
@@ -635,9 +647,9 @@ TileGrid tile_grid(const TileLayout *sums);
  * WARPS warps, one after the other. A's terms are in the order in which the sums of a product have
  * their columns, if BY_SUMS, so that these can be A. With MMA_FMA, it is as the sums. */
 TileLayout tile_operand(MmaKind kind, int warps, int m, int k, bool by_sums);
-/* Appends to L, a layout of shared memory, dims DIM and DIM + 1: ROWS by COLS elements of BYTES, as wgmma reads
- * them. 8 rows of 128 bytes, with their pieces of 16 bytes xored, are an atom of 1 KiB; atoms of the
- * same columns follow one another. A tile begins at a multiple of an atom. */
+/* Appends to L, a layout of shared memory, dims DIM and DIM + 1: ROWS by COLS elements of BYTES, as
+ * wgmma reads them. 8 rows of 128 bytes, with their pieces of 16 bytes xored, are an atom of 1 KiB;
+ * atoms of the same columns follow one another. A tile begins at a multiple of an atom. */
 enum { TILE_ATOM = 1024, ATOM_ROWS = 8 };
 void tile_atoms(TileLayout *l, int dim, int rows, int cols, int bytes);
 /* Bytes from row to row of an operand's tile in shared memory, of COLS elements of BYTES each, that
@@ -677,8 +689,8 @@ bool tiles_verify_node(const Kernel *k, const Stage *st, const LNode *n, Diag *d
 
 /* ---- tile_check.c ---- */
 
-/* Whether the threads of a block read what was copied, and never what other threads copy at the same time
- * (tile_check.c); else false after a diagnostic. */
+/* Whether the threads of a block read what was copied, and never what other threads copy at the
+ * same time (tile_check.c); else false after a diagnostic. */
 bool tiles_check(Ctx *c, const Schedule *s, Diag *d);
 
 /* ---- tile_text.c ---- */
@@ -688,9 +700,9 @@ void tile_print(StrBuf *b, const TileNode *n);
 
 /* ---- loop_settle.c ---- */
 
-/* Gives the iterators and buffers of S the names that its text has, and its expressions the order in
- * which a reader of the text makes them. So code generated from S and from its text is the same. OF:
- * the kernel of which S->kernel is a copy. */
+/* Gives the iterators and buffers of S the names that its text has, and its expressions the order
+ * in which a reader of the text makes them. So code generated from S and from its text is the same.
+ * OF: the kernel of which S->kernel is a copy. */
 void schedule_settle(Schedule *s, const Kernel *of);
 
 /* ---- schedule_text.c ---- */
@@ -699,8 +711,9 @@ void schedule_settle(Schedule *s, const Kernel *of);
 Buf *schedule_temp(const Schedule *s, int i);
 /* Whether S is for some runs only. */
 bool schedule_guarded(const Schedule *s);
-/* The sizes in the kernel of a variant for multiples: TO[id] is EACH * floor(N / EACH) for each symbol
- * N, with number id, in X.of; null for other symbols. TO, in A, has *N entries (dim_subst). */
+/* The sizes in the kernel of a variant for multiples: TO[id] is EACH * floor(N / EACH) for each
+ * symbol N, with number id, in X.of; null for other symbols. TO, in A, has *N entries
+ * (dim_subst). */
 Dim **schedule_multiples(Ctx *c, Arena *a, const SizeStep *x, int *n);
 /* "where N <= 8"; nothing if S is for all runs. */
 void schedule_print_guard(StrBuf *b, const Schedule *s);
@@ -713,8 +726,8 @@ void schedule_print_bare(StrBuf *b, const Schedule *s);
 /* Reads such stages of a kernel K; null after a diagnostic. */
 Schedule *schedule_parse_bare(Kernel *k, const char *text);
 
-/* Reads schedules at *P, of FILE, for one target, *TARGET, and the kernels OF[0..N), in this order, into
- * TO. False after a diagnostic. */
+/* Reads schedules at *P, of FILE, for one target, *TARGET, and the kernels OF[0..N), in this order,
+ * into TO. False after a diagnostic. */
 bool schedules_parse(Ctx *c, Arena *a, const char *file, Kernel *const *of, int n, const char **p,
 		     int *line, const char **target, Schedule **to);
 

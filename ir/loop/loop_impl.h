@@ -2,8 +2,8 @@
 /*
  * The text of loop trees, both ways. ir/loop/loop_text.c describes each node once, by calls of the
  * functions below, which print a member or read it. Reading is line by line: a node is a line, and
- * its body has a larger indentation. Only the first fault is reported; after it, reading functions do
- * nothing, and the description runs to its end.
+ * its body has a larger indentation. Only the first fault is reported; after it, reading functions
+ * do nothing, and the description runs to its end.
  */
 #ifndef IR_LOOP_LOOP_IMPL_H
 #define IR_LOOP_LOOP_IMPL_H
@@ -63,7 +63,8 @@ void lt_count(LoopText *t, int *v, int lo, int hi);
 void lt_dim(LoopText *t, Dim **d);
 /* An expression of type CT. */
 void lt_expr(LoopText *t, Expr **e, CType ct);
-/* A layout of this rank, "0 lane 8*1, 1 lane 4*2, 0 at 16*1+144": dim, place, extent, stride and pitch of each axis. */
+/* A layout of this rank, "0 lane 8*1, 1 lane 4*2, 0 at 16*1+144": dim, place, extent, stride and
+ * pitch of each axis. */
 void lt_layout(LoopText *t, TileLayout *l, int rank);
 /* A buffer in scope. */
 void lt_buf(LoopText *t, Buf **b);

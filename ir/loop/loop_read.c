@@ -260,7 +260,8 @@ void lt_layout(LoopText *t, TileLayout *l, int rank)
 					     [AT_REGISTER] = "reg ",
 					     [AT_LANE] = "lane ",
 					     [AT_WARP] = "warp "};
-	/* a block has fewer elements and bytes, and no sum of products of two such numbers overflows */
+	/* a block has fewer elements and bytes, and no sum of products of two such numbers
+	 * overflows */
 	enum { MOST = 1 << 18 };
 	const int n = t->out ? l->n : 0;
 

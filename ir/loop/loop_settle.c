@@ -57,7 +57,8 @@ static void enter_new(IterNames *x, Iter *it)
 		enter(x, it);
 }
 
-/* The iterators of N, and those of its statement that only its point mentions (of a tile's terms). */
+/* The iterators of N, and those of its statement that only its point mentions (of a tile's
+ * terms). */
 static void enter_all(IterNames *x, LNode *n)
 {
 	LNODE_EACH_ITER (it, n)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of loop trees, as --dump-ir=sched prints it and a text that begins after pass `sched` has
- * it. docs/ir.md explains it. One function describes a kind of node, for printing and for reading
- * (ir/loop/loop_impl.h): to read a node is to fill it in the order of its text. So an iterator stands
- * before the expressions that mention it.
+ * The text of loop trees, as --dump-ir=sched prints it and a text that begins after pass `sched`
+ * has it. docs/ir.md explains it. One function describes a kind of node, for printing and for
+ * reading (ir/loop/loop_impl.h): to read a node is to fill it in the order of its text. So an
+ * iterator stands before the expressions that mention it.
  */
 #include "ir/loop/loop_impl.h"
 

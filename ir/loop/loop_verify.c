@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks nodes and stages of a text, as they are read: that code generation can make code of them. A
- * scope has been checked: buffers and iterators exist. Whether the tree computes what its statements
- * say is for the proof (passes/poly/).
+ * Checks nodes and stages of a text, as they are read: that code generation can make code of them.
+ * A scope has been checked: buffers and iterators exist. Whether the tree computes what its
+ * statements say is for the proof (passes/poly/).
  */
 #include "ir/loop/loop_impl.h"
 
 enum {
-	/* Bytes of a local on the stack. docs/c-api.md says how much stack a run takes; schedules put
-	 * locals of more than 8 KiB into scratch. */
+	/* Bytes of a local on the stack. docs/c-api.md says how much stack a run takes; schedules
+	 * put locals of more than 8 KiB into scratch. */
 	MOST_ON_STACK = 32 << 10,
 	MOST_LANES = 16 /* of f32, in the widest vector of any CPU */
 };
@@ -31,8 +31,9 @@ static void check_local(LoopText *t, const Buf *b, const char *what)
 
 /* ---- Elements that threads keep ---- */
 
-/* A node's access to locals of which threads keep elements: only the points of a loop with as many have
- * them. Where the loop has points in scratch and a local has none, these are computed again. */
+/* A node's access to locals of which threads keep elements: only the points of a loop with as many
+ * have them. Where the loop has points in scratch and a local has none, these are computed
+ * again. */
 typedef struct KeptAccess {
 	LoopText *t;
 	int keep, scratch; /* of the loop */
@@ -77,8 +78,8 @@ static bool is_copied(const Stage *st, const Buf *b)
 	return false;
 }
 
-/* Whether VECTOR elements along ELEM that VAL loads from memory can be copied asynchronously to index TO
- * of B. */
+/* Whether VECTOR elements along ELEM that VAL loads from memory can be copied asynchronously to
+ * index TO of B. */
 static bool may_copy(LoopText *t, const Expr *val, const Buf *b, Expr *to, const Iter *elem,
 		     int vector)
 {
@@ -315,8 +316,8 @@ static void check_matrix(LoopText *t, const Tile *x)
 		lt_fault(t, "a tile in matrix registers computes all sums of all terms");
 }
 
-/* Only A's first element depends on the row of tile N, by 1 where it is an index of STARTS; and only
- * a mask on the row and the column. */
+/* Only A's first element depends on the row of tile N, by 1 where it is an index of STARTS; and
+ * only a mask on the row and the column. */
 static void check_places(LoopText *t, const LNode *n)
 {
 	const Tile *x = n->tile;

@@ -161,15 +161,15 @@ Expr *tile_flat_index(ExprPool *p, const Buf *b, Expr *const *idx, int vector)
 	return at;
 }
 
-/* By TilePlace, the elements, registers, lanes and warps of a layout at most: those of the shared memory of
- * a block, of a thread (255 registers of four bytes), and of a block of 1024 threads. */
+/* By TilePlace, the elements, registers, lanes and warps of a layout at most: those of the shared
+ * memory of a block, of a thread (255 registers of four bytes), and of a block of 1024 threads. */
 static const int place_most[PLACES] = {
 	[AT_ADDRESS] = 1 << 18, [AT_REGISTER] = 1 << 10, [AT_LANE] = WARP_LANES, [AT_WARP] = 32};
 
 /* ---- Composition ---- */
 
-/* The dim of INDEX whose coefficient of IT is not 0, and the coefficient; -1: none. False: there are
- * several, or it is not a constant above 0. */
+/* The dim of INDEX whose coefficient of IT is not 0, and the coefficient; -1: none. False: there
+ * are several, or it is not a constant above 0. */
 static bool dim_of(Ctx *c, const Affine *index, int rank, const Iter *it, int *dim, int64_t *coef)
 {
 	*dim = -1;
@@ -220,8 +220,8 @@ static int64_t warps_of(const TileLayout *a, const TileLayout *b)
 	return x > y ? x : y;
 }
 
-/* An index is the sum of the first one, a part of the register, one of the lane and one of the warp, each 0 for
- * number 0. The parts of lanes and warps are the same in both layouts. */
+/* An index is the sum of the first one, a part of the register, one of the lane and one of the
+ * warp, each 0 for number 0. The parts of lanes and warps are the same in both layouts. */
 static bool same_threads(const TileLayout *from, const TileLayout *to)
 {
 	const int64_t warps = warps_of(from, to);

@@ -136,8 +136,8 @@ static bool part_ahead(LoopText *t, const char *word)
 	       str_starts(at, word);
 }
 
-/* After other functions have read from FROM on: goes back to the end of what they read, and sets where
- * its line begins. */
+/* After other functions have read from FROM on: goes back to the end of what they read, and sets
+ * where its line begins. */
 static void find_line_start(LoopText *t, const char *from)
 {
 	for (; t->p > from && isspace((unsigned char)t->p[-1]); t->p--)

@@ -299,7 +299,8 @@ static int64_t first_of(const LNode *n)
 	return n->range.lo->kind == EX_CONST ? n->range.lo->i : 0;
 }
 
-/* How often loop N is taken: as it says, or as its iterator has values, if that is less than MOST. */
+/* How often loop N is taken: as it says, or as its iterator has values, if that is less than
+ * MOST. */
 static int64_t trips(const RaceCheck *r, const LNode *n)
 {
 	int64_t end = INT64_MAX, known;

@@ -173,7 +173,8 @@ TileLayout tile_pieces(const TileNode *n, PieceOrder o, int warps)
 	return l;
 }
 
-/* The byte of N's tile where piece PIECE of row ROW begins, less what is the same for all; -1: it is not known. */
+/* The byte of N's tile where piece PIECE of row ROW begins, less what is the same for all; -1: it
+ * is not known. */
 static int64_t piece_at(ExprPool *p, const TileNode *n, int64_t row, int64_t piece)
 {
 	Expr *with[] = {ex_int(p, CT_I64, row),
@@ -194,7 +195,8 @@ static int64_t piece_at(ExprPool *p, const TileNode *n, int64_t row, int64_t pie
 	return layout_address(n->to->tile, idx);
 }
 
-/* How often shared memory passes beyond the fewest for what the first warps of copy N store in order O. */
+/* How often shared memory passes beyond the fewest for what the first warps of copy N store in
+ * order O. */
 static int64_t conflicts_of(ExprPool *p, const TileNode *n, PieceOrder o)
 {
 	enum { WARPS = 4 };
@@ -423,8 +425,8 @@ static void check_copy(TileCheck *t)
 		fault(t, "the pieces of an asynchronous copy are not aligned in", n->to->name);
 }
 
-/* The points lie as the sums of a product do, whose columns are the terms, so the order of terms of the tile is
- * that by sums. */
+/* The points lie as the sums of a product do, whose columns are the terms, so the order of terms of
+ * the tile is that by sums. */
 static void check_fold_by_mma(TileCheck *t)
 {
 	const TileNode *n = t->n;
@@ -604,7 +606,8 @@ static void check_dot(TileCheck *t)
 		fault(t, "the first operand does not lie as the instruction wants it:", a->name);
 }
 
-/* Whether index E is of one of COUNT elements: the modulus of another, or of values in a known range. */
+/* Whether index E is of one of COUNT elements: the modulus of another, or of values in a known
+ * range. */
 static bool is_element(TileCheck *t, Expr *e, int64_t count)
 {
 	Dim *lo, *end;

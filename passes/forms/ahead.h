@@ -20,9 +20,9 @@ typedef struct Precomputed {
 } Precomputed;
 
 Precomputed ahead_new(Module *m);
-/* The values of E, an expression of statement S of N's kernel, at all points of IT, the iterators that
- * it depends on: a dim for each. They are computed before N, by a kernel whose name ends in SUFFIX,
- * as its result RESULT. Kernels of one block that need the same values share them. */
+/* The values of E, an expression of statement S of N's kernel, at all points of IT, the iterators
+ * that it depends on: a dim for each. They are computed before N, by a kernel whose name ends in
+ * SUFFIX, as its result RESULT. Kernels of one block that need the same values share them. */
 Value *ahead_value(Precomputed *all, Node *n, const Stmt *s, Expr *e, Iter *const *it, int nit,
 		   const char *suffix, const char *result);
 

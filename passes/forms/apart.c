@@ -61,7 +61,8 @@ Dim *apart_volume(Ctx *c, const Type *t, int from, int to)
 
 enum { MOST_NESTED = 16 }; /* nodes that compute an index, one from the other */
 
-/* Iterators of a statement that an index is computed by, and what they are at the point where it is used. */
+/* Iterators of a statement that an index is computed by, and what they are at the point where it is
+ * used. */
 typedef struct IndexOf {
 	const Stmt *s;
 	Affine *at; /* by the iterators of S */
@@ -212,7 +213,8 @@ static bool computes_position(Apart *x, const Node *n)
 	       index_value(x, n, k->stmts.at[0]->val[0], NULL, 0, &a);
 }
 
-/* Whether E, an index of node N into a dim of size D, is PART*k + j where D = S*k, and 0 <= j < k. */
+/* Whether E, an index of node N into a dim of size D, is PART*k + j where D = S*k, and 0 <= j <
+ * k. */
 static bool index_in_part(Apart *x, const Node *n, const Iter *part, Dim *d, Expr *e)
 {
 	Ctx *c = x->m->ctx;

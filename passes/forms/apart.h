@@ -8,11 +8,12 @@
  * one dim that mentions S, of size S or S*k, where k does not mention S; its elements i*k to i*k +
  * k-1 along that dim are part i. A statement that writes such a value indexes that dim by an
  * iterator of the same extent, and indexes the dim of parts of all values that it reads by the same
- * iterator. The statement mentions this iterator and S nowhere else. With POSITION, an index of a dim
- * of S*k may also be i*k + j, where i is the iterator and 0 <= j < k, and it may be computed by other
- * nodes: a Range over the batch, times the rows of an element, plus a row. So a sum over the batch, a
- * batch that is split or moved by a reshape, two batches in one product, the number of the element
- * itself, and the size of the batch as a number all fail; whatever is not understood fails, too.
+ * iterator. The statement mentions this iterator and S nowhere else. With POSITION, an index of a
+ * dim of S*k may also be i*k + j, where i is the iterator and 0 <= j < k, and it may be computed by
+ * other nodes: a Range over the batch, times the rows of an element, plus a row. So a sum over the
+ * batch, a batch that is split or moved by a reshape, two batches in one product, the number of the
+ * element itself, and the size of the batch as a number all fail; whatever is not understood fails,
+ * too.
  */
 #ifndef PASSES_FORMS_APART_H
 #define PASSES_FORMS_APART_H
@@ -24,8 +25,8 @@ typedef struct Apart {
 	Arena *tmp;
 	Sym *s;
 	bool multiples; /* dims of S*k have parts, too; else only S itself */
-	/* by Value.id: its elements are sums of multiples of their own indices, and may only be used as
-	 * indices; null: such values are not looked for */
+	/* by Value.id: its elements are sums of multiples of their own indices, and may only be
+	 * used as indices; null: such values are not looked for */
 	bool *position;
 } Apart;
 

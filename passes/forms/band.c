@@ -76,8 +76,8 @@ static bool join_digits(Classes *c, const Stmt *writer, const Stmt *r, Expr *at,
 	return true;
 }
 
-/* R accesses what WRITER writes at the N indices IDX: joins the iterators of equal indices, and blocks
- * all others. */
+/* R accesses what WRITER writes at the N indices IDX: joins the iterators of equal indices, and
+ * blocks all others. */
 static void join_access(Classes *c, const Stmt *writer, const Stmt *r, Expr *const *idx, int n)
 {
 	Indices at[2] = {{.s = writer, .idx = writer->widx, .n = n}, {.s = r, .idx = idx, .n = n}};

@@ -37,8 +37,8 @@ const Iter *contraction_row_of_pixels(Kernel *k, const Contraction *c, Expr *e);
 /* Index E has unit stride along IT: it is IT, or x*N + phase with IT for x, as in a ConvTranspose
  * with stride N. */
 bool index_goes_along(Ctx *c, Expr *e, const Iter *it);
-/* The last statement of K that is a contraction, from statement 2 on: where K may be an attention, its
- * second product. -1: there is none. */
+/* The last statement of K that is a contraction, from statement 2 on: where K may be an attention,
+ * its second product. -1: there is none. */
 int kernel_second_product(Kernel *k);
 /* The element type that represents every value of operand E. */
 DType contraction_type(const Expr *e);

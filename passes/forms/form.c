@@ -135,8 +135,9 @@ static void print_operand(StrBuf *b, const char *name, const FormOperand *o)
 		strbuf_puts(b, " in_rows");
 }
 
-/* Appends F, the form of K, with the names that the text of K has. What depends on the target follows a
- * semicolon: "contraction g(b) m(i) n(j) k(c), A data slides, B weights; tiles with packed B, panels of 16". */
+/* Appends F, the form of K, with the names that the text of K has. What depends on the target
+ * follows a semicolon: "contraction g(b) m(i) n(j) k(c), A data slides, B weights; tiles with
+ * packed B, panels of 16". */
 static void form_print(StrBuf *b, const Kernel *k, const Form *f)
 {
 	Arena *tmp;

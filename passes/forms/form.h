@@ -55,11 +55,12 @@ void form_changed(Module *m, const Node *n);
 /* Call this if all kernels may have changed. */
 void forms_changed(Module *m);
 
-/* Gives each node of a kernel its form as text (ATTR_FORM), for a dump; forms_unstate takes it away. */
+/* Gives each node of a kernel its form as text (ATTR_FORM), for a dump; forms_unstate takes it
+ * away. */
 void forms_state(Module *m);
 void forms_unstate(Module *m);
-/* Where a node has such a text, from a dump that was read, what its kernel is must be so, apart from
- * what depends on the target; else false after a diagnostic. Takes the texts away. */
+/* Where a node has such a text, from a dump that was read, what its kernel is must be so, apart
+ * from what depends on the target; else false after a diagnostic. Takes the texts away. */
 bool forms_check_stated(Module *m);
 /* Whether every form in the side array is that of its kernel; else false after a diagnostic that
  * names pass P. */

@@ -10,7 +10,8 @@
 
 /* Whether each element of V is at least 0, or NaN. False if that is not known. */
 bool value_is_nonnegative(const Value *v);
-/* Whether each element of V, of integers, is at least 0 and at most 127. False if that is not known. */
+/* Whether each element of V, of integers, is at least 0 and at most 127. False if that is not
+ * known. */
 bool value_is_in_i8(const Value *v);
 
 #endif

@@ -81,7 +81,8 @@ static bool find_products(OnlineForm *f)
 
 /* ---- Substitution ---- */
 
-/* Iterator IT of statement S as one of the products: of the band, the keys, the columns, or the terms. */
+/* Iterator IT of statement S as one of the products: of the band, the keys, the columns, or the
+ * terms. */
 static Iter *canonical(const OnlineForm *f, const Stmt *s, const Iter *it)
 {
 	Iter *b = in_scores(f, s, it);
@@ -139,7 +140,8 @@ static Expr *resolve(OnlineForm *f, const Stmt *s, Expr *e, bool *ok)
 
 /* ---- The exponential ---- */
 
-/* E is the exponential (a load of SCORE by now) times something that does not depend on the scores. */
+/* E is the exponential (a load of SCORE by now) times something that does not depend on the
+ * scores. */
 static bool is_linear(const OnlineForm *f, const Expr *e)
 {
 	Expr *a, *b;
@@ -167,7 +169,8 @@ static bool is_linear(const OnlineForm *f, const Expr *e)
 	}
 }
 
-/* E with the exponential as a load of the score's element. False: it has another one, or is not linear. */
+/* E with the exponential as a load of the score's element. False: it has another one, or is not
+ * linear. */
 static bool with_exponential(OnlineForm *f, Expr *e, Expr **out)
 {
 	Expr *idx[MAX_RANK];
@@ -264,7 +267,8 @@ static bool rounds(const Expr *e)
 	return ex_is_op(e, IN_round) || ex_is_op(e, IN_roundsat);
 }
 
-/* Q of W = select(isnan(Q), 0, Q); else W. Such a softmax has weights 0 where all keys of a row are masked. */
+/* Q of W = select(isnan(Q), 0, Q); else W. Such a softmax has weights 0 where all keys of a row are
+ * masked. */
 static Expr *without_nan(OnlineForm *f, Expr *w)
 {
 	const Expr *s = rounds(w) ? w->op.arg[0] : w, *test, *zero;
@@ -280,8 +284,8 @@ static Expr *without_nan(OnlineForm *f, Expr *w)
 	return rounds(w) ? ex_round(f->k->pool, w->op.dtype, s->op.arg[2]) : s->op.arg[2];
 }
 
-/* W without the division by what does not depend on the key, which goes to F->divisor. Where there are no keys,
- * the results are 0, whatever the divisor is. */
+/* W without the division by what does not depend on the key, which goes to F->divisor. Where there
+ * are no keys, the results are 0, whatever the divisor is. */
 static Expr *without_division(OnlineForm *f, Expr *w)
 {
 	ExprPool *p = f->k->pool;
@@ -299,8 +303,8 @@ static Expr *without_division(OnlineForm *f, Expr *w)
 	return rounds(w) ? ex_round(p, w->op.dtype, q->op.arg[0]) : q->op.arg[0];
 }
 
-/* The weights are the exponentials divided by their sum. So where one of a row is NaN, all are, or there is an
- * infinite or no sum: a row with a NaN has a NaN as its sum. */
+/* The weights are the exponentials divided by their sum. So where one of a row is NaN, all are, or
+ * there is an infinite or no sum: a row with a NaN has a NaN as its sum. */
 static bool nan_fits(const OnlineForm *f)
 {
 	const Expr *w = rounds(f->w) ? f->w->op.arg[0] : f->w;
@@ -312,8 +316,8 @@ static bool nan_fits(const OnlineForm *f)
 	return false;
 }
 
-/* X of E = select(lt(abs(X), inf), min(C, max(-C, X)), X), finite numbers of which are kept in the range of a type
- * that has 1; else E. */
+/* X of E = select(lt(abs(X), inf), min(C, max(-C, X)), X), finite numbers of which are kept in the
+ * range of a type that has 1; else E. */
 static Expr *unlimited(Expr *e)
 {
 	const Expr *low, *high;

@@ -27,14 +27,16 @@
 enum {
 	ONLINE_SUMS = 4,
 	ONLINE_RESULTS = 8,
-	/* The most terms of a score, and columns of the result: a warp holds a row of results in registers. */
+	/* The most terms of a score, and columns of the result: a warp holds a row of results in
+	 * registers. */
 	ONLINE_WIDTH = 256
 };
 
 typedef struct OnlineForm {
 	Kernel *k;
 	Band band;
-	/* scores: A(g,m,k) * B(g,n,k), values: A(g,m,n) * B(g,n,d); M's iterators are in one order in both */
+	/* scores: A(g,m,k) * B(g,n,k), values: A(g,m,n) * B(g,n,d); M's iterators are in one order
+	 * in both */
 	Contraction scores, values;
 	int second;                /* the statement of the second product */
 	Iter *key, *term, *column; /* n, k and d */
@@ -43,7 +45,8 @@ typedef struct OnlineForm {
 	Expr *v;      /* the second factor of the second product */
 	Expr *x, *shift, *exponential; /* of the score; of the maximum; exp(x - shift) */
 	Expr *w;                       /* of the exponential, which is a load of SCORE here */
-	/* of sums and the maximum of a row: all weights are divided by it, so the results are instead; or null */
+	/* of sums and the maximum of a row: all weights are divided by it, so the results are
+	 * instead; or null */
 	Expr *divisor;
 	bool nan_is_zero; /* where that quotient is NaN, the weights are 0 */
 	Stmt *sum[ONLINE_SUMS];
@@ -57,11 +60,11 @@ typedef struct OnlineForm {
 	const char *why; /* if it is not such an attention: why */
 } OnlineForm;
 
-/* Initialises F if K is such an attention; else returns false, and F->why says which condition fails, or
- * null where K does not have two products. */
+/* Initialises F if K is such an attention; else returns false, and F->why says which condition
+ * fails, or null where K does not have two products. */
 bool online_begin(OnlineForm *f, Kernel *k);
-/* As online_begin, for a kernel that fuse would make for GPUs: its sizes fit the registers of a block, too.
- * *WHY: why not, or null where K does not have two products. */
+/* As online_begin, for a kernel that fuse would make for GPUs: its sizes fit the registers of a
+ * block, too. *WHY: why not, or null where K does not have two products. */
 bool online_takes(Kernel *k, const char **why);
 
 #endif

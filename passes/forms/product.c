@@ -295,8 +295,8 @@ static bool is_half(const Product *p, const Expr *e)
 	return p->c.ct == CT_F32 && dtype_is_half(e->load.buf->dtype) && !e->load.buf->data;
 }
 
-/* Sums of up to so many terms cannot amortise the search for narrow ones, of which their panels have
- * few: a channel's largest weight is relatively small where there are few. */
+/* Sums of up to so many terms cannot amortise the search for narrow ones, of which their panels
+ * have few: a channel's largest weight is relatively small where there are few. */
 enum { FLIPPED_TERMS = 64 };
 
 int64_t product_bits_rows(int64_t terms, int64_t width)

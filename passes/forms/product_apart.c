@@ -28,8 +28,8 @@ static bool later_ones_read(const Kernel *k, int at, const Buf *b)
 	return false;
 }
 
-/* The only buffer that statements before AT write and later ones read; null: there is none, or there
- * are several, or the earlier part writes a result. */
+/* The only buffer that statements before AT write and later ones read; null: there is none, or
+ * there are several, or the earlier part writes a result. */
 static Buf *passed_on(const Kernel *k, int at)
 {
 	Buf *passed = NULL;
@@ -48,7 +48,8 @@ static Buf *passed_on(const Kernel *k, int at)
 	return passed;
 }
 
-/* A copy of K in A with the statements of one part. B, by its id, becomes operand or result PARAM. */
+/* A copy of K in A with the statements of one part. B, by its id, becomes operand or result
+ * PARAM. */
 static Kernel *part_of(Kernel *k, Arena *a, int at, bool later, const Buf *b, int param)
 {
 	Kernel *part = kernel_clone(k, a);

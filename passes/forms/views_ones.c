@@ -32,8 +32,8 @@ static bool dims_but_ones(const Type *a, const Type *b, int *to)
 	return i == a->rank;
 }
 
-/* Makes operand K of kernel node U, which is a View of X, X itself. TO: the dim of X for each dim of
- * the View; -1: a dim of 1 that X lacks. */
+/* Makes operand K of kernel node U, which is a View of X, X itself. TO: the dim of X for each dim
+ * of the View; -1: a dim of 1 that X lacks. */
 static bool read_directly(Node *u, int k, Value *x, const int *to)
 {
 	Kernel *kernel = node_kernel(u);

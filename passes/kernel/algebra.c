@@ -499,9 +499,9 @@ static bool without_scale(FactoredProduct *p, bool *exact)
 	return true;
 }
 
-/* F's byte plus BY, 128 or -128, as an element of type T. The zero point is adjusted. A byte of N that
- * is not negative is a u8 as it is. Products of such bytes do not exceed 16 bits in pairs, either
- * (passes/layout/panels_order.c). */
+/* F's byte plus BY, 128 or -128, as an element of type T. The zero point is adjusted. A byte of N
+ * that is not negative is a u8 as it is. Products of such bytes do not exceed 16 bits in pairs,
+ * either (passes/layout/panels_order.c). */
 static void shift_byte(const Node *n, ByteFactor *f, DType t, int by)
 {
 	ExprPool *p = node_kernel(n)->pool;

@@ -12,8 +12,9 @@
  *     q[i] = min(max(i32(rint(x) + z), -128), 127)    q[i] = min(max(i32(rint(x) + (z + 128)), 0), 255)
  *     y[i] = f32(q[i] - z) * s                        y[i] = f32(q[i] - (z + 128)) * s
  *
- * A tensor whose zero point is -128, the result of a Relu, is also stored so if no product reads it:
- * its zero point is then 0. A depthwise convolution with such an operand took 1.6 to 2.5 times as long.
+ * A tensor whose zero point is -128, the result of a Relu, is also stored so if no product reads
+ * it: its zero point is then 0. A depthwise convolution with such an operand took 1.6 to 2.5 times
+ * as long.
  *
  * A tensor without negative elements is u8 as it is, and products read it so (algebra.c).
  *
@@ -93,8 +94,8 @@ static bool makes_unsigned(const Node *n, const Kernel *k, const Buf *b, int64_t
 	return false;
 }
 
-/* All readers of V are kernels, maybe behind views; *WANTS is set if one makes it unsigned by adding
- * BY. */
+/* All readers of V are kernels, maybe behind views; *WANTS is set if one makes it unsigned by
+ * adding BY. */
 static bool readers_take(const Module *m, const Value *v, int64_t by, bool *wants)
 {
 	for (const Use *u = v->uses; u; u = u->next) {
@@ -160,7 +161,8 @@ static Expr *one_difference(Node *n, const Expr *e, const Buf *b)
 	return other ? ex_op2(p, IN_sub, load, other) : load;
 }
 
-/* Makes buffer B of N's kernel unsigned where it reads it: its elements are BY more, OFFSET or 0. */
+/* Makes buffer B of N's kernel unsigned where it reads it: its elements are BY more, OFFSET or
+ * 0. */
 static void shift_loads(Node *n, Buf *b, int64_t by)
 {
 	Kernel *k = node_kernel(n);
@@ -208,8 +210,9 @@ static bool reads_bytes(Module *m, const Node *n)
 	return true;
 }
 
-/* E, a number of N's kernel that is limited to i8, plus OFFSET. Where it is quantised, that is added
- * to the zero point: both are exact up to numbers far outside of the limits. i32(NaN) is 0. */
+/* E, a number of N's kernel that is limited to i8, plus OFFSET. Where it is quantised, that is
+ * added to the zero point: both are exact up to numbers far outside of the limits. i32(NaN) is
+ * 0. */
 static Expr *plus_offset(Module *m, Node *n, Expr *e)
 {
 	ExprPool *p = node_kernel(n)->pool;

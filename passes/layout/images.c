@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Convolutions whose image keeps the model's order, as inputs of the model do. A convolution reads
- * each element several times, and reads single elements unless the summed dim is innermost. So it reads a
- * transposed copy. On CPUs this replaces the packing of vectors of pixels for each tap: 3x3 of 16 channels
- * of 28x28 took 78 us with it, and takes 30. Rows of pixels that are read in place stay as they are.
+ * each element several times, and reads single elements unless the summed dim is innermost. So it
+ * reads a transposed copy. On CPUs this replaces the packing of vectors of pixels for each tap: 3x3
+ * of 16 channels of 28x28 took 78 us with it, and takes 30. Rows of pixels that are read in place
+ * stay as they are.
  *
  * An image of few channels, such as the 3 of a photograph, has no vectors even then. If matrix
  * instructions multiply halves, its copy, and the filter, get channels of zeros up to a multiple of
@@ -11,8 +12,8 @@
  *
  *     sum x[n,c,h+r,w+s] * f[o,c,r,s] over c < 3      sum x4[n,c,h+r,w+s] * f4[o,c,r,s] over c < 4
  *
- * If the image is computed by a map, such as a rounding to halves, the copy computes that instead of reading
- * it.
+ * If the image is computed by a map, such as a rounding to halves, the copy computes that instead
+ * of reading it.
  */
 #include "passes/forms/form.h"
 
@@ -43,8 +44,8 @@ typedef struct Copy {
 	Buf *in, *out;
 } Copy;
 
-/* Makes a node before BEFORE, for N, that copies V to a result NAME of type TO. Its kernel is called after
- * N's and SUFFIX. */
+/* Makes a node before BEFORE, for N, that copies V to a result NAME of type TO. Its kernel is
+ * called after N's and SUFFIX. */
 static Copy copy_node(Module *m, const Node *n, Node *before, Value *v, const Type *to,
 		      const char *suffix, const char *name)
 {
@@ -59,9 +60,9 @@ static Copy copy_node(Module *m, const Node *n, Node *before, Value *v, const Ty
 	return c;
 }
 
-/* Gives C the statement OUT[INDEX..] = V[IT..], where 0 stands for what V lacks along dim PADDED (-1: V
- * has all elements). IT has an iterator for each dim of V, ORDER the same in the order of loops, INDEX in that of OUT's
- * dims. */
+/* Gives C the statement OUT[INDEX..] = V[IT..], where 0 stands for what V lacks along dim PADDED
+ * (-1: V has all elements). IT has an iterator for each dim of V, ORDER the same in the order of
+ * loops, INDEX in that of OUT's dims. */
 static void copy_elements(const Copy *c, int padded, Iter *const *it, Iter *const *order,
 			  Iter *const *index)
 {
@@ -95,7 +96,8 @@ Value *layout_copy(Module *m, const Node *n, Node *before, Value *v, int last, i
 		      layout_permuted(m->ctx, type_tensor(m->ctx, t->dtype, t->rank, dims), last),
 		      "transpose", "transposed");
 	kernel_iters_of(c.k, c.out, it);
-	/* A padded copy is in the order of memory, so that a thread stores the channels of a pixel together. */
+	/* A padded copy is in the order of memory, so that a thread stores the channels of a pixel
+	 * together. */
 	for (int d = 0; d < t->rank; d++)
 		order[d] = it[to ? buf_memory_dim(c.out, d) : d];
 	copy_elements(&c, to ? last : -1, it, order, it);
@@ -248,8 +250,8 @@ static int whole_dim(const Expr *e, const Iter *it)
 	return found;
 }
 
-/* Replaces iterator K of S, of channels, by one of I->to channels, which is the last of the sum: IMAGE and
- * FILTER are the factors, D and DF their dims. */
+/* Replaces iterator K of S, of channels, by one of I->to channels, which is the last of the sum:
+ * IMAGE and FILTER are the factors, D and DF their dims. */
 static void pad_sum(Image *i, Stmt *s, const Iter *k, const Expr *image, int d, const Expr *filter,
 		    int df)
 {

@@ -21,8 +21,8 @@
  * every epilogue access memory contiguously, and a 1x1 convolution is a matrix product in place.
  * All channels are one block: there is no padding, and several rows of pixels remain contiguous.
  * Blocks of channels would prevent this for channel counts that are not a multiple of the vector
- * width. Inputs, results and operands of views keep their order; convolutions read a transposed copy
- * of such an image (images.c).
+ * width. Inputs, results and operands of views keep their order; convolutions read a transposed
+ * copy of such an image (images.c).
  *
  * Then the pass chooses, for each product on a CPU, which operand is vectorised; the order of its
  * sums determines that. Constants follow their readers: they are packed into panels
@@ -288,8 +288,8 @@ static void depthwise_load(Ballot *b, Expr *e)
 /* A stencil whose filter has no other iterators than the channels and the taps. All tensors vote
  * for channels, even if the taps have only one row, so that the stencil does not slide along the
  * innermost dim. But they vote for pixels if one of them keeps its rows of pixels: 96 channels of
- * 160x160 between a 1x1 convolution and a result of the graph took 26 ms in vectors of channels, and
- * 1.1 ms in vectors of pixels. */
+ * 160x160 between a 1x1 convolution and a result of the graph took 26 ms in vectors of channels,
+ * and 1.1 ms in vectors of pixels. */
 static void depthwise_votes(Ballot *b, Contraction *ct)
 {
 	Stmt *s = ct->s;
@@ -329,9 +329,9 @@ static bool sums_taps(const Contraction *ct)
  * operands for a block of the other side, and results. On GPUs it is the number of points. A
  * stencil with few output channels computes vectors of pixels, and would gather them unless the
  * pixels of a row are contiguous. So does one of few channels a group, if each reads one channel or
- * the image or the result keeps its rows of pixels: products of two columns between 1x1 convolutions
- * took 0.78 ms for 64 channels of 56x56 with two results each. Its gain shrinks with the number of channels, since it reads the
- * pixels again for each. */
+ * the image or the result keeps its rows of pixels: products of two columns between 1x1
+ * convolutions took 0.78 ms for 64 channels of 56x56 with two results each. Its gain shrinks with
+ * the number of channels, since it reads the pixels again for each. */
 static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 {
 	const bool gpu = module_on_gpu(b->c->m);

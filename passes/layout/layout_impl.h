@@ -25,20 +25,21 @@ const Type *layout_permuted(Ctx *c, const Type *t, int last);
 
 /* ---- images.c ---- */
 
-/* A copy of V, for N, with dim LAST innermost; LAST has TO indices, of which those that V lacks hold 0 (TO
- * 0: as many as V). Its node is before BEFORE. */
+/* A copy of V, for N, with dim LAST innermost; LAST has TO indices, of which those that V lacks
+ * hold 0 (TO 0: as many as V). Its node is before BEFORE. */
 Value *layout_copy(Module *m, const Node *n, Node *before, Value *v, int last, int64_t to);
-/* Gives the result of N that buffer B stands for an order with dim LAST innermost. Its readers read a
- * copy in the former order. */
+/* Gives the result of N that buffer B stands for an order with dim LAST innermost. Its readers read
+ * a copy in the former order. */
 void layout_result(Module *m, Node *n, Buf *b, int last);
-/* If N is a product on a GPU, makes its factors contiguous along the sum: it reads a transposed copy of an
- * image. COPIES has the copies for earlier readers, by Value.id. INSIDE: N is inside of a loop or branch. */
+/* If N is a product on a GPU, makes its factors contiguous along the sum: it reads a transposed
+ * copy of an image. COPIES has the copies for earlier readers, by Value.id. INSIDE: N is inside of
+ * a loop or branch. */
 void layout_images(Module *m, Node *n, bool inside, Value **copies);
 
 /* ---- vectors.c ---- */
 
-/* The dim of SUMS, which the first statement of K computes, that is innermost in the tensor *OUT that
- * K stores; -1: unknown. */
+/* The dim of SUMS, which the first statement of K computes, that is innermost in the tensor *OUT
+ * that K stores; -1: unknown. */
 int layout_stored_dim(Kernel *k, const Buf *sums, const Buf **out);
 /* If N is a product on a CPU with a constant operand, orders its sums so that the better operand is
  * vectorised. */

@@ -589,8 +589,8 @@ bool pack_operand(Module *m, Node *n)
 	return packed;
 }
 
-/* The reason why the rows of C, a product of N with constant weights, are not rounded to bf16; null:
- * they are, or N has no weights. */
+/* The reason why the rows of C, a product of N with constant weights, are not rounded to bf16;
+ * null: they are, or N has no weights. */
 static const char *why_not_rounded(Module *m, const Node *n, const Contraction *c, int64_t *rounded)
 {
 	const bool second = expr_is_weights(m, n, c->b);

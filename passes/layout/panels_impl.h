@@ -34,8 +34,8 @@ Expr *packed_term(ExprPool *p, const Contraction *c);
 
 /* ---- panels_order.c ---- */
 
-/* Packs B, the i8 operand of product C of node N with C's terms as one dim, into panels of layout L,
- * and adds the rows that say how its terms are multiplied in pairs. */
+/* Packs B, the i8 operand of product C of node N with C's terms as one dim, into panels of layout
+ * L, and adds the rows that say how its terms are multiplied in pairs. */
 Value *panels_with_order(Module *m, Node *n, Value *b, const Contraction *c, const Layout *l);
 
 /* ---- panels_groups.c ---- */

@@ -3,10 +3,10 @@
  * Adds to the panels of an i8 operand how CPUs multiply it that have no dot product of bytes.
  * x86-64 then has an instruction that adds products of u8 by i8 in pairs, saturating at 16 bits. A
  * term of a panel, a row of four bytes for each column, is narrow if that is exact for all u8: each
- * of its pairs adds up to -128 to 128; for u8 of at most 127, which i8 without negative elements is,
- * every term is. Other terms are wide: codegen/c/tile_dot.c multiplies them
- * in a form whose sums are too small by a constant of the column. In panels of few terms, most are
- * wide: those panels have flips, and all of a panel's terms are wide, or none.
+ * of its pairs adds up to -128 to 128; for u8 of at most 127, which i8 without negative elements
+ * is, every term is. Other terms are wide: codegen/c/tile_dot.c multiplies them in a form whose
+ * sums are too small by a constant of the column. In panels of few terms, most are wide: those
+ * panels have flips, and all of a panel's terms are wide, or none.
  *
  * A panel of T terms has further rows below them:
  *
@@ -36,9 +36,8 @@ typedef struct Domain {
 } Domain;
 
 /* The kernel that makes panels OUT of FROM, whose dim KD has the terms, four indices for each, and
- * whose last dim has the columns. OUTER are the iterators of other dims, at their places
- * in AT. A panel has TERMS terms, WIDTH columns and BITS rows of bits, and NEXT rows of next terms or
- * 0. */
+ * whose last dim has the columns. OUTER are the iterators of other dims, at their places in AT. A
+ * panel has TERMS terms, WIDTH columns and BITS rows of bits, and NEXT rows of next terms or 0. */
 typedef struct Ordering {
 	Kernel *k;
 	Buf *from, *out;

@@ -5,7 +5,8 @@
 
 #include "passes/module.h"
 
-/* Replaces the convolution of N's kernel by three kernels if its form says so, once tensors are laid out. */
+/* Replaces the convolution of N's kernel by three kernels if its form says so, once tensors are
+ * laid out. */
 void winograd(Module *m, Node *n);
 
 #endif

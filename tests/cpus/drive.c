@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a compiled model of f32 inputs and outputs on many cases: drive MODEL.so NAME CASES RESULTS [THREADS].
- * CASES holds, for each case, each input as its rank, its dims (64-bit) and its elements; RESULTS
- * gets the outputs in the same form. It is compiled for the CPU under test, so it stands alone.
+ * Runs a compiled model of f32 inputs and outputs on many cases: drive MODEL.so NAME CASES RESULTS
+ * [THREADS]. CASES holds, for each case, each input as its rank, its dims (64-bit) and its
+ * elements; RESULTS gets the outputs in the same form. It is compiled for the CPU under test, so it
+ * stands alone.
  */
 #include "runtime/dlrt.h"
 

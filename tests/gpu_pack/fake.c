@@ -16,7 +16,8 @@
 enum { OK = 0, BAD = 3, NOT_SUPPORTED = 3000 };
 enum { HALF = 2, BF16 = 14, DNN_BF16 = 9 };
 
-/* N elements of TYPE from the device as floats, freed by the caller; BF16 is the code of that type. */
+/* N elements of TYPE from the device as floats, freed by the caller; BF16 is the code of that
+ * type. */
 static float *fetch(const void *p, size_t n, int type, int bf16)
 {
 	const size_t bytes = type == HALF || type == bf16 ? 2 : 4;

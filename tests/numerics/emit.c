@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints every function of ir/expr/funcs.def as C over ir/expr/scalar.h, and a table of them, for ulp.c to
- * measure. */
+/* Prints every function of ir/expr/funcs.def as C over ir/expr/scalar.h, and a table of them, for
+ * ulp.c to measure. */
 #include "ir/expr/expr_c.h"
 
 #include <stdio.h>
@@ -19,7 +19,8 @@ int main(void)
 	}
 	ex_c_funcs(&b, expr_pool_new(c, a), &all);
 	printf("#include \"ir/expr/scalar.h\"\n\n%s", strbuf_str(&b));
-	/* the f32 functions of one operand; those with a form FUNC_NEAR also say whether it agrees */
+	/* the f32 functions of one operand; those with a form FUNC_NEAR also say whether it
+	 * agrees */
 	for (int i = 0; i < INST_COUNT; i++) {
 		const char *name = inst_info[i].name;
 

@@ -53,7 +53,8 @@ const Function *function_find(const char *name)
 	return NULL;
 }
 
-/* Whether GOT is right, or wrong, by what kind of number it is; else the error is to be measured. */
+/* Whether GOT is right, or wrong, by what kind of number it is; else the error is to be
+ * measured. */
 static bool special(double got, bool nan, bool inf, bool zero, bool negative, double *error)
 {
 	bool right = nan    ? isnan(got)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of ir/expr/funcs.def over strips of STRIP values. strips.c is compiled twice, with the
- * instructions' `mad` fused and in two roundings (VARIANT), so that one program measures both
+ * The functions of ir/expr/funcs.def over strips of STRIP values. strips.c is compiled twice, with
+ * the instructions' `mad` fused and in two roundings (VARIANT), so that one program measures both
  * against one reference.
  */
 #ifndef TESTS_NUMERICS_STRIPS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The largest error of each function of ir/expr/funcs.def in units of the last place, in the very C that
- * models get, with `mad` fused and in two roundings.
+ * The largest error of each function of ir/expr/funcs.def in units of the last place, in the very C
+ * that models get, with `mad` fused and in two roundings.
  *
  *     ulp [--share=N] [--jobs=N] FOLDER [NAME...]
  *
@@ -184,7 +184,8 @@ static void strip_f32(Task *t, const float *x, const float *y, float (*got)[STRI
 
 static float x32[STRIP], y32[STRIP], out32[VARIANTS][STRIP];
 
-/* Ordinary values and edges first: they raise the bar, so that few of the others are asked after. */
+/* Ordinary values and edges first: they raise the bar, so that few of the others are asked
+ * after. */
 static void warm_up(Task *t, const float *second)
 {
 	uint64_t seed = 1;

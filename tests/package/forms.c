@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the functions of docs/c-api.md about strings, sequences, optionals, maps and requests, over models
- * that double words, negate a list and an optional, and make a map a dense row. Ends with status 0
- * if all results are right.
+ * Runs the functions of docs/c-api.md about strings, sequences, optionals, maps and requests, over
+ * models that double words, negate a list and an optional, and make a map a dense row. Ends with
+ * status 0 if all results are right.
  */
 #include "dlrt.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server that hands the backend what a real one never does: fake REPOSITORY COUNT [SEED]. The backend
- * is linked into it, under sanitizers. Requests have wrong types, shapes and sizes, several buffers,
- * memory of GPUs, and are cancelled; allocations fail. Each is to be answered once. With COUNT 0 it
- * prints the least nanoseconds of a call of the backend for one request, the run included.
+ * A server that hands the backend what a real one never does: fake REPOSITORY COUNT [SEED]. The
+ * backend is linked into it, under sanitizers. Requests have wrong types, shapes and sizes, several
+ * buffers, memory of GPUs, and are cancelled; allocations fail. Each is to be answered once. With
+ * COUNT 0 it prints the least nanoseconds of a call of the backend for one request, the run
+ * included.
  */
 #include "runtime/dlrt.h"
 #include "serving/triton/server.h"

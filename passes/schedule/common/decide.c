@@ -36,8 +36,8 @@ const StrategyInfo strategy_table[STRATEGY_COUNT] = {
 				  gpu_product_offer, gpu_product_reason},
 };
 
-/* The first strategy to try for a kernel of form F. F is null for a kernel that runs on the host beside
- * code for a GPU: it has few elements and needs no tiles. */
+/* The first strategy to try for a kernel of form F. F is null for a kernel that runs on the host
+ * beside code for a GPU: it has few elements and needs no tiles. */
 static Strategy first_strategy(const Form *f)
 {
 	if (f && f->tiled)
@@ -45,8 +45,8 @@ static Strategy first_strategy(const Form *f)
 	return f && f->kind == FORM_ATTENTION ? STRATEGY_ATTENTION : STRATEGY_MAP;
 }
 
-/* How K, of form F, is scheduled on CPU T. K is a copy that the function may change; its arena holds
- * the result. */
+/* How K, of form F, is scheduled on CPU T. K is a copy that the function may change; its arena
+ * holds the result. */
 static Decision *decide(const Target *t, Kernel *k, const Form *f)
 {
 	Decision *d = NEW(k->arena, Decision);

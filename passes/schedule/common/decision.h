@@ -129,7 +129,8 @@ typedef struct GpuDecision {
 	bool async[OPERAND_COUNT]; /* copied by cp.async; else through registers */
 } GpuDecision;
 
-/* One of an attention: FEW, if it has warps, is for runs whose rows are at most those of one block. */
+/* One of an attention: FEW, if it has warps, is for runs whose rows are at most those of one
+ * block. */
 typedef struct GpuAttentionDecision {
 	GpuDecision all, few;
 } GpuAttentionDecision;
@@ -296,8 +297,8 @@ uint64_t *schedule_hashes(Module *m, Arena *a);
 void schedule_print_line(StrBuf *b, const Module *m, int t, Node *n, const uint64_t *hash,
 			 const char *note);
 
-/* Checks the lines of TEXT, the file FILE, apart from their decisions. IS_TARGET: there is a CPU or GPU of
- * this name. False after diagnostics. */
+/* Checks the lines of TEXT, the file FILE, apart from their decisions. IS_TARGET: there is a CPU or
+ * GPU of this name. False after diagnostics. */
 bool schedule_file_check(const char *text, const char *file, bool (*is_target)(const char *), Diag *d);
 /* Replaces the decisions of M for which Options.schedule has a line. False after diagnostics. */
 bool schedule_file_apply(Module *m);

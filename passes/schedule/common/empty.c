@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops that would do nothing. A tensor of [2^40, 0] takes no memory, but a loop over its rows takes
- * hours although the loop over the elements of each row is empty. So a stage or loop that may have
- * many iterations gets a condition, Stage.when or LLoop.when, if its body stores elements only in
- * loops over sizes that may be 0: the product of these sizes, or a sum of such products.
+ * Loops that would do nothing. A tensor of [2^40, 0] takes no memory, but a loop over its rows
+ * takes hours although the loop over the elements of each row is empty. So a stage or loop that may
+ * have many iterations gets a condition, Stage.when or LLoop.when, if its body stores elements only
+ * in loops over sizes that may be 0: the product of these sizes, or a sum of such products.
  *
  *     for i in [0, N) if M        a store to a local that is declared outside of the loop counts: a
  *       for j in [0, M)           sum over no elements is still written after the loop
@@ -31,7 +31,8 @@ typedef struct EmptyWalk {
 
 /* ---- Sizes that cannot be 0 ---- */
 
-/* Whether D is not 0 wherever E is above 0, as E is 0 if any symbol of D is, a product of symbols. */
+/* Whether D is not 0 wherever E is above 0, as E is 0 if any symbol of D is, a product of
+ * symbols. */
 static bool follows(EmptyWalk *w, Dim *d, Dim *e)
 {
 	const int n = sym_count(w->ctx);
@@ -168,8 +169,8 @@ static int64_t times(int64_t a, int64_t b)
 static void set_conditions(EmptyWalk *w, LNode *n, int64_t around);
 
 /* Sets *WHEN, the condition of a loop around BODY, and those of the loops in BODY. ALL: the loop's
- * iterations, together with the loops around it. SIZE, its length, may be null. If what BODY does is
- * known, an iteration that runs stores something, so the loops in BODY are counted anew. */
+ * iterations, together with the loops around it. SIZE, its length, may be null. If what BODY does
+ * is known, an iteration that runs stores something, so the loops in BODY are counted anew. */
 static void set_condition(EmptyWalk *w, Dim **when, const LNode *head, LNode *body, Dim *size,
 			  int64_t all)
 {
@@ -186,8 +187,8 @@ static void set_condition(EmptyWalk *w, Dim **when, const LNode *head, LNode *bo
 	w->positive.n = before;
 }
 
-/* Sets the conditions of the loops among N, its siblings and in their bodies. AROUND: the iterations
- * of the loops around them that may do nothing. */
+/* Sets the conditions of the loops among N, its siblings and in their bodies. AROUND: the
+ * iterations of the loops around them that may do nothing. */
 static void set_conditions(EmptyWalk *w, LNode *n, int64_t around)
 {
 	for (; n; n = n->next)

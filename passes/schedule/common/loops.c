@@ -15,9 +15,10 @@ enum {
 	/* A vector that is masked for so many elements or fewer takes as long as the elements do
 	 * one by one, and loads beyond them. */
 	LEAST_MASKED = 4,
-	/* Bytes of a local on a thread's stack, which may be small. Larger locals are in scratch. So is
-	 * a local of more than SMALL_LOCAL_BYTES with which those of its stage would take more than
-	 * STAGE_STACK_BYTES. These are a part of the stack that docs/c-api.md says a run takes. */
+	/* Bytes of a local on a thread's stack, which may be small. Larger locals are in scratch.
+	 * So is a local of more than SMALL_LOCAL_BYTES with which those of its stage would take
+	 * more than STAGE_STACK_BYTES. These are a part of the stack that docs/c-api.md says a run
+	 * takes. */
 	STACK_BYTES = 8192,
 	STAGE_STACK_BYTES = 32768,
 	SMALL_LOCAL_BYTES = 256

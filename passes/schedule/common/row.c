@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts that the row strategies of CPUs and GPUs share: the statements of one stage under their common
- * band, and how an iterator, an index or a temporary of the kernel is expressed inside it.
+ * Parts that the row strategies of CPUs and GPUs share: the statements of one stage under their
+ * common band, and how an iterator, an index or a temporary of the kernel is expressed inside it.
  */
 #include "passes/schedule/common/row.h"
 

@@ -101,8 +101,8 @@ void row_close(Row *r, Nest *n);
  * LEAVE_LAST: if there is no vector iterator, the last one is left to be the innermost loop, and
  * returned. */
 Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last);
-/* The points of S over those of its iterators that the stage does not fix, in terms of the stage. None of the iterators are
- * merged yet. */
+/* The points of S over those of its iterators that the stage does not fix, in terms of the stage.
+ * None of the iterators are merged yet. */
 Points row_free_points(Row *r, Stmt *s);
 /* The points over which S reduces, in terms of the stage. They are merged where possible, so that
  * lanes traverse one long row rather than many short ones. */

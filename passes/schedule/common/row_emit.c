@@ -299,8 +299,8 @@ static bool is_most(const Expr *lo, const Expr *hi, const Expr *from, const Expr
 	return 2 * (to->i - from->i) >= hi->i - lo->i;
 }
 
-/* VAL has a load with a bounded index, which would be gathered along the loop of M, though it may be
- * contiguous for a range of it. */
+/* VAL has a load with a bounded index, which would be gathered along the loop of M, though it may
+ * be contiguous for a range of it. */
 static bool gathers_bounded(const MapRange *m, Expr *val)
 {
 	EX_EACH_LOAD (e, val)
@@ -464,9 +464,9 @@ static bool has_points(const MapRange *m, const Expr *lo, const Expr *hi)
 	return least > 0 && lo->kind == EX_CONST && !lo->i;
 }
 
-/* The points of the loop of M, whose statement stores VAL in the order of its points, write elements
- * that differ, such as those of a row of a ScatterND, and read none of them: their order does not
- * matter. */
+/* The points of the loop of M, whose statement stores VAL in the order of its points, write
+ * elements that differ, such as those of a row of a ScatterND, and read none of them: their order
+ * does not matter. */
 static bool differ_along_loop(const MapRange *m, Expr *val)
 {
 	if (!m->it || expr_can_fault(m->at) || !ex_runs_along(m->r->k->ctx, m->at, m->it))

@@ -133,8 +133,8 @@ static bool both_do_the_same(const Schedule *a, const Schedule *b)
 	       (!a->where.shared || does_the_same(a->next, b->next));
 }
 
-/* Puts before S, the schedule for the runs of STEP and after it those for others, the one for such runs in which rows are
- * whole vectors, where that has wider accesses. */
+/* Puts before S, the schedule for the runs of STEP and after it those for others, the one for such
+ * runs in which rows are whole vectors, where that has wider accesses. */
 static Schedule *with_multiples(Module *m, const Target *t, Node *n, SizeStep step, Schedule *s)
 {
 	const Schedule *other = s->where.shared ? s->next : s;
@@ -248,8 +248,8 @@ static bool has_no_races(Module *m, const Schedule *s)
 }
 
 /* Takes the schedules for target number T from the text that the graph is from. Reading has checked
- * that code can be made of them, and races are found here; that they compute what the kernels say is
- * proved with --verify. */
+ * that code can be made of them, and races are found here; that they compute what the kernels say
+ * is proved with --verify. */
 static bool take_stated(Module *m, int t)
 {
 	const GraphSchedules *all = NULL;

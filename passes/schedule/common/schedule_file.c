@@ -5,10 +5,10 @@
  *	KEY TARGET: DECISION  ; names
  *	conv_relu_3f2a91c0 x86-64-v3: product tile 6x16 ...  ; "/layer1/conv2"
  *
- * for all kernels of that key on that CPU or GPU. The key ends with eight digits, a hash of the kernel's
- * structure: what it computes, its sizes, types and layouts, and the names of its iterators, but no
- * name from the model. So equal kernels share a line, whichever models they are of. What precedes
- * the digits names operators, for readers only. Text after ; is a comment.
+ * for all kernels of that key on that CPU or GPU. The key ends with eight digits, a hash of the
+ * kernel's structure: what it computes, its sizes, types and layouts, and the names of its
+ * iterators, but no name from the model. So equal kernels share a line, whichever models they are
+ * of. What precedes the digits names operators, for readers only. Text after ; is a comment.
  */
 #include "passes/forms/kernels.h"
 #include "passes/schedule/common/decision.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joins stages of one thread, and simplifies loop trees. Strategies build blocks, tiles and remainders for any sizes; for known
- * sizes many of these are trivial. A LET of a constant or of another iterator is substituted; a
- * loop of one iteration is replaced by its body; a loop of none is removed, and so is one whose body
- * had only such loops.
+ * Joins stages of one thread, and simplifies loop trees. Strategies build blocks, tiles and
+ * remainders for any sizes; for known sizes many of these are trivial. A LET of a constant or of
+ * another iterator is substituted; a loop of one iteration is replaced by its body; a loop of none
+ * is removed, and so is one whose body had only such loops.
  *
  * No name is captured. A strategy creates a new iterator for each LET and loop, so a definition
  * mentions only iterators of enclosing bodies, which have the same meaning wherever the name is

@@ -19,9 +19,9 @@
  *
  * Operands are expressions: im2col, padding, conversions and prologues are what packing evaluates.
  * Edges: rows past the end repeat the last row and are not stored; columns past the end are zero in
- * the panel. Every element of a product is the sum of its terms in the same order, whatever its tile
- * is: a few rows that are left over go to the tile before them (Gemm.rest), as they would not hide
- * the latency of the multiply-add.
+ * the panel. Every element of a product is the sum of its terms in the same order, whatever its
+ * tile is: a few rows that are left over go to the tile before them (Gemm.rest), as they would not
+ * hide the latency of the multiply-add.
  */
 #include "passes/forms/scaled.h"
 #include "passes/schedule/cpu/cpu.h"

@@ -21,8 +21,8 @@
 
 #include <assert.h>
 
-/* The elements that a packing copies, as rows in memory: POINTS contiguous elements for each point of
- * KEY, whose rows are STEP elements apart. POINTS is 0 if they do not lie in rows. */
+/* The elements that a packing copies, as rows in memory: POINTS contiguous elements for each point
+ * of KEY, whose rows are STEP elements apart. POINTS is 0 if they do not lie in rows. */
 typedef struct PackedRows {
 	Iter *key;
 	int64_t points, step;

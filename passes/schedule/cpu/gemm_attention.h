@@ -17,7 +17,8 @@ typedef struct AttentionPlan {
 
 /* ---- gemm_attention.c ---- */
 
-/* There are batches, and the keys or the values of one are rows in memory, which can be prefetched. */
+/* There are batches, and the keys or the values of one are rows in memory, which can be
+ * prefetched. */
 bool attention_may_fetch(const AttentionForm *a);
 
 /* ---- gemm_attention_mask.c ---- */

@@ -66,7 +66,8 @@ enum {
 	/* Blocks of such a product, at least, where that leaves LEAST_TILES tiles of rows in
 	 * each: of 16 blocks, two to four threads do shares that differ by little. */
 	PRODUCT_BLOCKS = 16,
-	/* Tiles of rows, at least, that share a panel of B in L1: it is read from L2 once for all. */
+	/* Tiles of rows, at least, that share a panel of B in L1: it is read from L2 once for
+	 * all. */
 	LEAST_TILES = 2,
 	/* Least rows of an image for which the number of rows is treated as known although the
 	 * batch is symbolic: an image of 7x7 points has more. Of fewer, the run's sizes decide. */
@@ -380,7 +381,8 @@ static ProductFetch choose_fetch(const Product *g, const ProductDecision *d)
 	return FETCH_ROWS;
 }
 
-/* A block of ALL rows or columns, a multiple of UNIT: of COUNT blocks, if they have LEAST to MOST. */
+/* A block of ALL rows or columns, a multiple of UNIT: of COUNT blocks, if they have LEAST to
+ * MOST. */
 static int64_t even_block(int64_t all, int64_t count, int64_t least, int64_t most, int64_t unit)
 {
 	int64_t each = ceil_div(all, count < 1 ? 1 : count);
@@ -538,7 +540,8 @@ static bool parts_pay(const Product *g)
 				      : rows_in_vectors(g) < PARTS_MOST_ROWS - 1;
 }
 
-/* Matrix registers compute G faster than vectors; its operands are read as far as that is decided. */
+/* Matrix registers compute G faster than vectors; its operands are read as far as that is
+ * decided. */
 static bool matrix_pays(const Target *t, const Product *g)
 {
 	const Dim *terms = iters_points(g->k->ctx, g->c.k, g->c.nk);

@@ -8,7 +8,8 @@
 #include "base/round.h"
 #include "passes/schedule/cpu/gemm_impl.h"
 
-/* The sizes of a product; those that are unknown when the model is compiled are taken as UNKNOWN. */
+/* The sizes of a product; those that are unknown when the model is compiled are taken as
+ * UNKNOWN. */
 typedef struct Sizes {
 	int64_t m, n, k, groups, lanes, panel;
 	int pack; /* terms of a step */
@@ -29,7 +30,8 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 /* Cycles of a core for one term of a tile: two multiply-adds or two loads in each, and at least the
- * latency of one multiply-add. A product of matrix registers takes 16 cycles for 16 steps of terms. */
+ * latency of one multiply-add. A product of matrix registers takes 16 cycles for 16 steps of
+ * terms. */
 static double term_cycles(const ProductDecision *p, const Sizes *z)
 {
 	const double latency = 4;

@@ -7,8 +7,8 @@
 #include "base/round.h"
 
 enum {
-	/* Rows of a square that is transposed in registers. A tile with whole squares is moved while
-	 * it is in registers or L1; of another one, the whole block. */
+	/* Rows of a square that is transposed in registers. A tile with whole squares is moved
+	 * while it is in registers or L1; of another one, the whole block. */
 	TRANSPOSED_ROWS = 8
 };
 
@@ -126,9 +126,9 @@ static Expr *tile_when(Gemm *g, const TileAt *t, const Tile *tl)
 }
 
 /* Whether it pays to know that a tile has all rows: its micro-kernel may be inlined, and sums stay
- * in registers. The time that this saves counts where sums are short. Micro-kernels for bytes, pairs
- * and quantised numbers are functions, and those whose sums or terms are looked at first spend their
- * time there. */
+ * in registers. The time that this saves counts where sums are short. Micro-kernels for bytes,
+ * pairs and quantised numbers are functions, and those whose sums or terms are looked at first
+ * spend their time there. */
 static bool gains_by_rows(const Gemm *g, const TileAt *t)
 {
 	return t->k->kind == EX_CONST && t->k->i <= INLINED_TERMS && g->p.kpack == 1 &&
@@ -259,10 +259,10 @@ static bool unrolls_epilogue(const Gemm *g, const TileAt *t)
 	       stmts_are_short(g->p.k, g->p.first + 1, g->p.first + g->p.nstmts - 1);
 }
 
-/* The last statement of G stores columns of a tile as rows: of a product of pixels by channels, whose
- * result keeps its rows of pixels. The results are first held by rows, then moved in squares that
- * are transposed in registers. Scattering the columns of each row took a 1x1 convolution from 64 to
- * 32 channels of 32x32 four times as long. */
+/* The last statement of G stores columns of a tile as rows: of a product of pixels by channels,
+ * whose result keeps its rows of pixels. The results are first held by rows, then moved in squares
+ * that are transposed in registers. Scattering the columns of each row took a 1x1 convolution from
+ * 64 to 32 channels of 32x32 four times as long. */
 static bool stores_columns(Gemm *g)
 {
 	const Stmt *s = g->p.k->stmts.at[g->p.first + g->p.nstmts - 1];

@@ -230,8 +230,8 @@ static bool choose(const Target *t, Kernel *k, Decision *d, int nstages)
 	return true;
 }
 
-/* Prefix reductions, or updates of few elements, among maps and reductions, whose points may run in any
- * order. */
+/* Prefix reductions, or updates of few elements, among maps and reductions, whose points may run in
+ * any order. */
 static bool has_scans_or_updates(Kernel *k)
 {
 	bool scans = false, updates = false;

@@ -176,7 +176,8 @@ typedef struct ChannelStencil {
 } ChannelStencil;
 
 /* SIDE points from W on. UNROLLED says which of the reduced iterators are unrolled inside the loop
- * over v. GUARD is that of the other ones. TESTED, unless null, is constant in each unrolled tap. */
+ * over v. GUARD is that of the other ones. TESTED, unless null, is constant in each unrolled
+ * tap. */
 typedef struct ColumnGroup {
 	Expr *w;
 	int side;

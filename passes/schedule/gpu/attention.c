@@ -178,9 +178,9 @@ int gpu_attention_registers(const GpuAttention *a)
 	 * tests/gpu_attention. */
 	enum { REST = 48, GUARDS = 16, MASKS = 24 };
 	const bool mask = has_mask(&a->f);
-	/* LLVM computes distances of a thread's rows from the keys of a step before the loop over the
-	 * keys. They are 64 bits, and rows, eight apart, share them: two distances for 8 keys. With 4
-	 * registers for these, ptxas spilled on sm_120, for 64 keys in tf32. */
+	/* LLVM computes distances of a thread's rows from the keys of a step before the loop over
+	 * the keys. They are 64 bits, and rows, eight apart, share them: two distances for 8 keys.
+	 * With 4 registers for these, ptxas spilled on sm_120, for 64 keys in tf32. */
 	const int pair = a->t->gpu->spare ? 6 : 4,
 		  distances = has_distances(&a->f) ? pair * (a->bn / 8 + 2 * a->fragments - 1) : 0;
 	bool masked = false;

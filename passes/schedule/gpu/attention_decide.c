@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides how a GPU computes attention, by the time of the fullest pipe of an SM, and says which decisions of
- * a user are legal. */
+/* Decides how a GPU computes attention, by the time of the fullest pipe of an SM, and says which
+ * decisions of a user are legal. */
 #include "passes/schedule/gpu/attention_impl.h"
 
 #include <math.h>
@@ -81,8 +81,8 @@ static StepClocks clocks_of(const GpuAttention *a)
 		  vector = VECTOR_BYTES, fragment = MMA_STEP_BYTES, keys = KEYS, rows = MMA_ROWS;
 	const double scores = (double)a->fragments * a->bn / 2,
 		     results = (double)a->fragments * a->ep / 2;
-	/* copies of keys and values, of 16 bytes; loads of four registers of 16 rows or columns; for
-	 * multiply-adds, of vectors of four terms for two rows by 64 keys or columns */
+	/* copies of keys and values, of 16 bytes; loads of four registers of 16 rows or columns;
+	 * for multiply-adds, of vectors of four terms for two rows by 64 keys or columns */
 	const double copies = (double)a->bn * a->splits * (a->dp + a->ep) * bytes / vector /
 			      threads,
 		     fragments = (double)bytes / fragment / keys *
@@ -110,8 +110,9 @@ static StepClocks clocks_of(const GpuAttention *a)
 /* The seconds for the decision that A has the shape of, in runs with few rows or in all. */
 static AttentionCost cost_of(const GpuAttention *a, bool few)
 {
-	/* warps of an SM that hide latencies; instructions of a warp besides its steps; bytes from L2
-	 * to an SM in a clock; clocks that a block waits in a step; seconds of a launch, and for the combination of a part */
+	/* warps of an SM that hide latencies; instructions of a warp besides its steps; bytes from
+	 * L2 to an SM in a clock; clocks that a block waits in a step; seconds of a launch, and for
+	 * the combination of a part */
 	const double hide = 8, clock = 1.4e9, epilogue = 400, overlap = 0.1, l2 = 32, barrier = 150,
 		     launch = 2.5e-6, combine = 4e-8;
 	const Gpu *gpu = a->t->gpu;
@@ -141,8 +142,8 @@ static AttentionCost cost_of(const GpuAttention *a, bool few)
 	fill = fmax(blocks / (each * gpu->sms), 1e-6);
 	hidden = fmin(1, fmin(resident(a), each) * a->warps * a->splits / hide);
 	c.share = fill * hidden;
-	/* pipes that share a step overlap, but not wholly, and none is full at a barrier; copies are in
-	 * flight whatever the number of warps */
+	/* pipes that share a step overlap, but not wholly, and none is full at a barrier; copies
+	 * are in flight whatever the number of warps */
 	pipe = fmax(fmax(c.tensor, c.issue), fmax(c.shared, c.special)) +
 	       overlap * (c.tensor + c.issue + c.shared + c.special);
 	c.total = (fmax(pipe / hidden, c.memory) + blocks * steps * barrier / pipes) / fill;
@@ -166,8 +167,8 @@ static bool try_shape(GpuAttention *a, const GpuDecision *d)
 	return fits(a, NULL);
 }
 
-/* Whether a variant for few rows may be of use, if its blocks have RM: the number of rows is not known, may be so
- * small, and is not that of the keys. */
+/* Whether a variant for few rows may be of use, if its blocks have RM: the number of rows is not
+ * known, may be so small, and is not that of the keys. */
 static bool may_be_few(const GpuAttention *a, int rm)
 {
 	for (int i = 0; i < a->f.scores.nm; i++)
@@ -212,8 +213,8 @@ typedef struct AttentionChoice {
 	GpuDecision decision;
 } AttentionChoice;
 
-/* With one buffer for keys and one for values each copy overlaps the product that reads the other, which takes
- * as long only beside other blocks. So that is tried where two do not fit. */
+/* With one buffer for keys and one for values each copy overlaps the product that reads the other,
+ * which takes as long only beside other blocks. So that is tried where two do not fit. */
 static void see_shape(void *arg, const GpuDecision *shape)
 {
 	AttentionChoice *c = arg;

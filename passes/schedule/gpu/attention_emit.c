@@ -15,7 +15,8 @@ static TileNode *map_scores(AttentionEmit *e, Buf *to)
 	return n;
 }
 
-/* Key N of the current step, of the part of the warps that row M of the tiles belongs to, or number PART. */
+/* Key N of the current step, of the part of the warps that row M of the tiles belongs to, or number
+ * PART. */
 static Expr *key_at(AttentionEmit *e, Expr *part, Expr *n)
 {
 	Expr *step = ex_add(e->p, ex_iter(e->p, e->first), ex_iter(e->p, e->jb));
@@ -226,7 +227,8 @@ static void emit_values(AttentionEmit *e)
 
 /* ---- The stage ---- */
 
-/* Blocks that a GPU runs at once, as all of them do something else: more parts than these blocks gain nothing. */
+/* Blocks that a GPU runs at once, as all of them do something else: more parts than these blocks
+ * gain nothing. */
 enum {
 	BLOCKS = 4,
 	LEAST = 2 /* steps of a part: with fewer, its start and end take most of its time */

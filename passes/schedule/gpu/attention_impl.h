@@ -65,17 +65,17 @@ typedef struct PlacedAt {
 
 /* ---- attention.c ---- */
 
-/* Initialises A for K on T, but for what follows from a decision; false if K is not an attention of this
- * form. */
+/* Initialises A for K on T, but for what follows from a decision; false if K is not an attention of
+ * this form. */
 bool gpu_attention_open(GpuAttention *a, const Target *t, Kernel *k);
 /* Sets what follows from D. */
 void gpu_attention_shape(GpuAttention *a, const GpuDecision *d);
 /* An estimate of the registers of a thread. */
 int gpu_attention_registers(const GpuAttention *a);
-/* Sum I is of the exponentials, which are the weights before they are rounded, and only divides results. Then
- * the instruction that multiplies the weights by the values adds up the weights, too, as a product by ones:
- * adding up exponentials would take a quarter of the instructions between the products. Results are means of
- * values by the weights as they are. */
+/* Sum I is of the exponentials, which are the weights before they are rounded, and only divides
+ * results. Then the instruction that multiplies the weights by the values adds up the weights, too,
+ * as a product by ones: adding up exponentials would take a quarter of the instructions between the
+ * products. Results are means of values by the weights as they are. */
 bool attention_sums_weights(const GpuAttention *a, int i);
 /* Whether blocks or warps compute partial results, which are combined. */
 bool gpu_attention_splits(const GpuAttention *a);
@@ -103,15 +103,18 @@ void attention_put(PlacedAt *x, Iter *it, Expr *to, Expr *inside);
 void attention_put_row(PlacedAt *x, Expr *at); /* row AT of all rows */
 /* E, an expression of the form, at X. */
 Expr *attention_placed(PlacedAt *x, Expr *e);
-/* The factor, at the points of N, of sums whose maximum was WAS and is IS: 0 if all keys were masked. */
+/* The factor, at the points of N, of sums whose maximum was WAS and is IS: 0 if all keys were
+ * masked. */
 Expr *attention_factor(AttentionEmit *e, const TileNode *n, Buf *was, Buf *is);
-/* The exponential at the points of N, of the score less the shift. While all keys so far are masked, the
- * maximum is -inf, and maybe the shift; the exponentials are 0. */
+/* The exponential at the points of N, of the score less the shift. While all keys so far are
+ * masked, the maximum is -inf, and maybe the shift; the exponentials are 0. */
 Expr *attention_weight(AttentionEmit *e, const TileNode *n);
-/* Tiles for the results, the maxima and the sums, whose layouts are E's, and their initial values. */
+/* Tiles for the results, the maxima and the sums, whose layouts are E's, and their initial
+ * values. */
 void attention_declare_state(AttentionEmit *e);
 void attention_start(AttentionEmit *e);
-/* NEXT has the new maxima: sets the factor of what was summed with the old ones, then the maxima. */
+/* NEXT has the new maxima: sets the factor of what was summed with the old ones, then the
+ * maxima. */
 void attention_rescale(AttentionEmit *e);
 /* The points of N, which has what was summed, times the factor. */
 void attention_scale(AttentionEmit *e, TileNode *n);
@@ -120,7 +123,8 @@ void attention_results(AttentionEmit *e);
 
 /* ---- attention_hidden.c ---- */
 
-/* The first and the last key that some row of the block may see; null: no bound is known. They may be no keys. */
+/* The first and the last key that some row of the block may see; null: no bound is known. They may
+ * be no keys. */
 void attention_visible(AttentionEmit *e, Expr **low, Expr **high);
 
 /* ---- attention_combine.c ---- */

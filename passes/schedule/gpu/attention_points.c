@@ -204,8 +204,9 @@ static bool is_natural(const AttentionEmit *e)
 	return ex_is_op(e->a.f.exponential, FN_exp);
 }
 
-/* 2 to the power that is the form's exponential of AT less SHIFT. The difference comes first: masks are often
- * large, up to the least float, and their products with log2(e) would be rounded by more than 1, or not finite. */
+/* 2 to the power that is the form's exponential of AT less SHIFT. The difference comes first: masks
+ * are often large, up to the least float, and their products with log2(e) would be rounded by more
+ * than 1, or not finite. */
 static Expr *power(AttentionEmit *e, Expr *at, Expr *shift)
 {
 	Expr *less = ex_op2(e->p, IN_sub, at, shift);
@@ -218,7 +219,8 @@ static Expr *is_hidden(AttentionEmit *e, Expr *most)
 	return ex_op2(e->p, IN_eq, most, attention_number(e, -INFINITY));
 }
 
-/* The shift of rows whose maximum is MOST; 0 where that is -inf, so that exponentials of -inf are 0. */
+/* The shift of rows whose maximum is MOST; 0 where that is -inf, so that exponentials of -inf are
+ * 0. */
 static Expr *finite_shift(AttentionEmit *e, const TileNode *n, Buf *most)
 {
 	return ex_op3(e->p, IN_select, is_hidden(e, attention_at(e, n, most)),
@@ -265,8 +267,8 @@ TileNode *attention_map_results(AttentionEmit *e, Buf *to)
 	return n;
 }
 
-/* Rows whose keys are all masked have exponentials of -inf - shift(-inf): NaN, unless that shift is finite. Rows
- * without keys have none, and the result 0. */
+/* Rows whose keys are all masked have exponentials of -inf - shift(-inf): NaN, unless that shift is
+ * finite. Rows without keys have none, and the result 0. */
 static void hide_rows(AttentionEmit *e)
 {
 	const OnlineForm *f = &e->a.f;

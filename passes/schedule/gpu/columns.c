@@ -7,8 +7,8 @@
  * the statements live there. Each loop over a block's elements is contiguous along the columns.
  * Where rows of columns begin within a sector, the loop is peeled to a sector's boundary: adjacent
  * threads have adjacent columns from there on, and a thread has the rows that begin at the same
- * offset in a sector. Where the block has all columns, and they are few, its rows are one contiguous
- * range.
+ * offset in a sector. Where the block has all columns, and they are few, its rows are one
+ * contiguous range.
  */
 #include "passes/schedule/gpu/columns_impl.h"
 

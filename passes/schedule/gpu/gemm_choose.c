@@ -2,10 +2,10 @@
 /*
  * Chooses the tile of a contraction on a GPU by an analytic model of the target. The time of a
  * block is that of its arithmetic, its traffic from L2, its reads of shared memory and its
- * instructions, of which the slowest counts most. The traffic takes at least the latency of the loads
- * that the pipeline does not overlap. The time of the product follows from how many blocks an SM runs
- * at once, how many waves of blocks there are, and a penalty where an SM has few warps. For sizes
- * that are not known it is the sum over several assumed sizes.
+ * instructions, of which the slowest counts most. The traffic takes at least the latency of the
+ * loads that the pipeline does not overlap. The time of the product follows from how many blocks an
+ * SM runs at once, how many waves of blocks there are, and a penalty where an SM has few warps. For
+ * sizes that are not known it is the sum over several assumed sizes.
  *
  * Shapes are left out if they need more registers or shared memory than there is, or if their
  * accesses do not fill sectors. A thread's registers hold its sums, the operands of one step, and

@@ -10,7 +10,8 @@
  * are whole vectors. The instruction; for rows, columns and terms the digits, outermost first; for
  * each operand how it gets to shared memory (async: by cp.async; shared: through registers), and
  * the number of its buffers. RASTER blocks of rows follow one another before the next block of
- * columns; the sum is in PARTS. wgmma has warpgroups, and all columns of the block in one instruction:
+ * columns; the sum is in PARTS. wgmma has warpgroups, and all columns of the block in one
+ * instruction:
  *
  *	mma wgmma_f16 m grid warpgroup2 mma64 n grid mma256 k loop reg4 mma16 stage a:async*3 b:async*3 producers 1
  *

@@ -72,8 +72,8 @@ int64_t sched_gpu_parts(const Target *t, Kernel *k, const Schedule *s, Iter **al
 
 /* ---- multiples.c ---- */
 
-/* Sets the members of STEP for runs in which all row strides of K that are symbols are whole vectors. False if K has none,
- * or too many. */
+/* Sets the members of STEP for runs in which all row strides of K that are symbols are whole
+ * vectors. False if K has none, or too many. */
 bool gpu_multiples(Kernel *k, SizeStep *step);
 /* Substitutes these sizes in K, a copy of the kernel for STEP, and in STEP's own. */
 void gpu_take_multiples(Kernel *k, SizeStep *step);

@@ -45,7 +45,8 @@ int64_t gpu_block_room(Schedule *s, const Gpu *gpu, int64_t wanted);
 Dim *gpu_row_length(Kernel *k);
 /* A statement of R writes B, so B must not be read ahead of it. */
 bool gpu_writes(const Row *r, const Buf *b);
-/* The points of S are independent and complete: no guard, no scan, no fixed order. It has one result. */
+/* The points of S are independent and complete: no guard, no scan, no fixed order. It has one
+ * result. */
 bool gpu_is_plain(const Stmt *s);
 /* The first statement of R reduces to one value for each point of the band, and the others are maps
  * of these values. */
@@ -161,13 +162,13 @@ Buf *gpu_operand_declare(LBuild *b, const char *name, const TileOperand *o, cons
 Expr *gpu_operand_at(LBuild *b, const TileOperand *o, Buf *tile, Expr *buffer, Iter *side,
 		     Iter *term);
 
-/* Declares a tile with layout L and these extents, in registers; gpu_shared_tile in shared memory, from
- * byte AT of the block's scratch on. */
+/* Declares a tile with layout L and these extents, in registers; gpu_shared_tile in shared memory,
+ * from byte AT of the block's scratch on. */
 Buf *gpu_tile(LBuild *b, const char *name, DType t, const int64_t *extent, const TileLayout *l);
 Buf *gpu_shared_tile(LBuild *b, const char *name, DType t, const int64_t *extent,
 		     const TileLayout *l, int64_t at);
-/* An operation whose points are those of N iterators with these names and extents. gpu_add_op appends
- * it; gpu_write lets it write to element [it...] of its tile, of RANK dims. */
+/* An operation whose points are those of N iterators with these names and extents. gpu_add_op
+ * appends it; gpu_write lets it write to element [it...] of its tile, of RANK dims. */
 TileNode *gpu_op(LBuild *b, TileOp op, Buf *to, const char *const *names, const int *extent, int n);
 LNode *gpu_add_op(LBuild *b, TileNode *n);
 void gpu_write(LBuild *b, TileNode *n, int rank);
@@ -185,7 +186,8 @@ bool gpu_hold_is_legal(const char *name, bool async, bool can, StrBuf *why);
 
 /* Band iterator B is one of the rows of F. */
 bool gpu_is_skinny(const SkinnyRows *f, int b);
-/* Whether the terms of a column of the matrix are contiguous, so that a thread group sums along them. */
+/* Whether the terms of a column of the matrix are contiguous, so that a thread group sums along
+ * them. */
 bool gpu_skinny_along(Kernel *k, const Contraction *c);
 /* Finds the skinny rows of the product in statement FIRST of K, for the runs that S serves
  * (passes/schedule/gpu/skinny.c). */
@@ -260,8 +262,9 @@ bool gpu_small_panels(Row *r, int along);
 
 /* ---- group_bulk.c ---- */
 
-/* The buffers that R's statements access, as candidates for bulk copies by a stage over the N iterators
- * SPLIT. Members `each` are the elements of an iteration; null: the buffer is not copied. */
+/* The buffers that R's statements access, as candidates for bulk copies by a stage over the N
+ * iterators SPLIT. Members `each` are the elements of an iteration; null: the buffer is not
+ * copied. */
 typedef struct BulkCandidates {
 	Row *r;
 	Iter *const *split;

@@ -273,7 +273,8 @@ static int64_t most_of_warp(const Group *t, int registers)
 	return dim_is_const(t->it->extent, NULL) ? most : most / 2;
 }
 
-/* Shared memory that a persistent block has for inputs that all rows share: what its own row leaves. */
+/* Shared memory that a persistent block has for inputs that all rows share: what its own row
+ * leaves. */
 static int64_t left_beside_row(const Group *t, const KeepCandidates *f, const Gpu *gpu)
 {
 	const int64_t other = t->shared + GPU_DRIVER + STATES +

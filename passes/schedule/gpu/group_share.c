@@ -159,9 +159,9 @@ static bool from_memory(const Group *t, const Kept *x)
 	return false;
 }
 
-/* Chooses the kept values that have a place in scratch: inputs, and values whose recomputation reads
- * memory. Returns the bytes of a point. Kept.at is in bytes of one point until the number of points is
- * known. */
+/* Chooses the kept values that have a place in scratch: inputs, and values whose recomputation
+ * reads memory. Returns the bytes of a point. Kept.at is in bytes of one point until the number of
+ * points is known. */
 static int64_t choose_more(Group *t)
 {
 	int64_t bytes = 0;

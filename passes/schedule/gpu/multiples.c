@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variants for runs in which rows in memory have whole vectors. The rows of a tensor f16[M,N] begin at multiples
- * of N elements, which of an unknown N says nothing, so accesses along them are single elements. A variant for runs where N is a
- * multiple of 8, which hosts check, has its own copy of the kernel with 8*n in place of N, where the symbol n is floor(N / 8).
- * So whatever a strategy asks of sizes and strides follows: vectors, aligned rows, cp.async.
+ * Variants for runs in which rows in memory have whole vectors. The rows of a tensor f16[M,N] begin
+ * at multiples of N elements, which of an unknown N says nothing, so accesses along them are single
+ * elements. A variant for runs where N is a multiple of 8, which hosts check, has its own copy of
+ * the kernel with 8*n in place of N, where the symbol n is floor(N / 8). So whatever a strategy
+ * asks of sizes and strides follows: vectors, aligned rows, cp.async.
  *
- * All sizes that are row strides of the kernel are taken together. A variant whose accesses are no wider is left
- * out.
+ * All sizes that are row strides of the kernel are taken together. A variant whose accesses are no
+ * wider is left out.
  */
 #include "passes/schedule/gpu/gpu.h"
 
@@ -15,7 +16,8 @@
 
 enum { VECTOR_BYTES_MULTIPLE = 16 };
 
-/* The innermost dim of B in memory, if rows of it begin at multiples of a size that is a symbol; else null. */
+/* The innermost dim of B in memory, if rows of it begin at multiples of a size that is a symbol;
+ * else null. */
 static Dim *row_stride(const Buf *b)
 {
 	Dim *last;
@@ -27,8 +29,9 @@ static Dim *row_stride(const Buf *b)
 	return dim_as_sym(last) && !sym_from_data(dim_as_sym(last)) ? last : NULL;
 }
 
-/* K is a convolution. Its pixels are contiguous along rows and columns together, whatever their sizes are, so a variant would only
- * add quotients of sizes, which the proofs of schedules do not take. */
+/* K is a convolution. Its pixels are contiguous along rows and columns together, whatever their
+ * sizes are, so a variant would only add quotients of sizes, which the proofs of schedules do not
+ * take. */
 static bool is_convolution(Kernel *k)
 {
 	const Form f = form_of_stmt(k, k->stmts.at[0]);
@@ -84,8 +87,8 @@ void gpu_take_multiples(Kernel *k, SizeStep *step)
 		step->also = dim_subst(c, step->also, to, n);
 }
 
-/* How wide the accesses of N and of the nodes after it are: the sum of all vectors' elements, and the number of those that
- * begin at any element. */
+/* How wide the accesses of N and of the nodes after it are: the sum of all vectors' elements, and
+ * the number of those that begin at any element. */
 static void add_widths(const LNode *n, int *vectors, int *peels)
 {
 	for (; n; n = n->next) {

@@ -22,8 +22,8 @@
  *   order             everything else: statement after statement, a thread for each point of the
  *                     band, or one thread if the order of points matters
  *
- * The strategies share how accesses are aligned to sectors, how a block stages elements that it reads
- * several times, and holds temporaries between statements (stage.c).
+ * The strategies share how accesses are aligned to sectors, how a block stages elements that it
+ * reads several times, and holds temporaries between statements (stage.c).
  *
  * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts
  * (split.c). A kernel whose threads would pass rows of temporaries through memory is scheduled

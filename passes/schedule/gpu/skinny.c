@@ -4,7 +4,8 @@
  * matrix, so the thread that reads a part of the matrix computes all rows with it: a block of
  * columns (passes/schedule/gpu/columns_reduce.c), or a thread group with a row of the matrix
  * (passes/schedule/gpu/group.c). The number of rows need not be known when compiling; a variant's
- * guard says that they are few. Matrices in the order of fragments are read by tiles (gemm_choose.c).
+ * guard says that they are few. Matrices in the order of fragments are read by tiles
+ * (gemm_choose.c).
  */
 #include "passes/forms/form.h"
 #include "passes/schedule/gpu/gpu_impl.h"

@@ -3,7 +3,8 @@
  * Small panels on GPUs: a few short columns that are a contiguous piece of memory, such as those of
  * a softmax over 10 classes of 6 boxes: 60 elements. Each thread has a column, so the threads of a
  * warp have columns of several panels, and would read a part of a sector of each row. Where a
- * block's threads have whole panels, the block moves these by bulk copies (ir/loop/loop.h, BulkCopy).
+ * block's threads have whole panels, the block moves these by bulk copies (ir/loop/loop.h,
+ * BulkCopy).
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 

@@ -2,8 +2,8 @@
 /*
  * Staging on GPUs: a block fetches elements of memory once, to shared memory or to the registers of
  * its threads, and the statements read the copies. A strategy chooses the loads and the order in
- * which threads fetch. This file has the parts that all strategies share: which loads may be staged, the declaration
- * of a copy, the loops that fill it, and the statements' loads of it.
+ * which threads fetch. This file has the parts that all strategies share: which loads may be
+ * staged, the declaration of a copy, the loops that fill it, and the statements' loads of it.
  *
  * Likewise a stage holds temporaries between its statements, in registers of the threads or in the
  * block's shared memory, instead of passing them through global memory. A strategy says how much of

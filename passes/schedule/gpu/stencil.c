@@ -180,10 +180,10 @@ int64_t stencil_side(const Stencil *w, const InputTile *x, int d)
 
 /* ---- How input tiles are accessed ---- */
 
-/* An input tile is several contiguous pieces of memory, which threads access by vectors or by single
- * elements. If a piece begins in the middle of a sector, each access of a warp touches one sector too
- * many. If the first access ends at the boundary of a sector, the whole piece touches at most one too
- * many. */
+/* An input tile is several contiguous pieces of memory, which threads access by vectors or by
+ * single elements. If a piece begins in the middle of a sector, each access of a warp touches one
+ * sector too many. If the first access ends at the boundary of a sector, the whole piece touches at
+ * most one too many. */
 
 /* The input tile always has all of dim D. */
 static bool has_all(const Stencil *w, const InputTile *x, int d)
@@ -226,8 +226,8 @@ static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 	return n;
 }
 
-/* Contiguous points that a thread computes at a time: the largest number that still gives half of the
- * block's threads work. */
+/* Contiguous points that a thread computes at a time: the largest number that still gives half of
+ * the block's threads work. */
 static int vector_width(const Stencil *w)
 {
 	Dim *all = w->r->band->iter[w->along]->extent;

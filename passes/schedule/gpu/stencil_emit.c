@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage of a stencil (passes/schedule/gpu/stencil.c): the block fetches its input tiles to shared
- * memory, clipped to the buffers. Then a thread has one point at a time, or several that are adjacent
- * in memory. One vector access loads a tap for all of them, and the guard is tested once:
+ * The stage of a stencil (passes/schedule/gpu/stencil.c): the block fetches its input tiles to
+ * shared memory, clipped to the buffers. Then a thread has one point at a time, or several that are
+ * adjacent in memory. One vector access loads a tap for all of them, and the guard is tested once:
  *
  *   for each row of taps
  *     for each tap, unrolled, where it is inside the input
@@ -276,8 +276,8 @@ static void open_point(Stencil *w, int k, Nest *nest)
 			 l_min(b, ex_add(b->p, at, l_int(b, 1)), ex_dim(b->p, end)));
 }
 
-/* Binds the joint iterators to access AT of their segment. If that access may not exist, a loop of 0
- * or 1 iterations guards it. */
+/* Binds the joint iterators to access AT of their segment. If that access may not exist, a loop of
+ * 0 or 1 iterations guards it. */
 static void open_joint(Stencil *w, const Joint *j, Expr *at, Nest *nest)
 {
 	Row *r = w->r;

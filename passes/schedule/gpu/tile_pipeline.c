@@ -78,7 +78,8 @@ static void place(Pipeline *p, TileNode *n, Expr *iteration, Expr *slot)
 			*all[i] = ex_subst_iters(p->b->p, *all[i], from, to, 2);
 }
 
-/* Appends KIND at element SLOT of the mbarriers M, in phase PHASE, whose parity is that of PHASE / STAGES. */
+/* Appends KIND at element SLOT of the mbarriers M, in phase PHASE, whose parity is that of PHASE /
+ * STAGES. */
 static void at_mbarrier(Pipeline *p, TileSync kind, Buf *m, Expr *slot, Expr *phase, bool producers)
 {
 	ExprPool *pool = p->b->p;
@@ -195,7 +196,8 @@ static bool any_async(const LNode *n, const LNode *end)
  *		wait until those for i have arrived; fence; arrive
  *	others: wait for the producers' arrival of i; operations; arrive
  *
- * After the loop the others wait at one more mbarrier for the producers' last copies, of nothing, to arrive. */
+ * After the loop the others wait at one more mbarrier for the producers' last copies, of nothing,
+ * to arrive. */
 static void emit_roles(Pipeline *p, LNode *loop, LNode *body)
 {
 	ExprPool *pool = p->b->p;
@@ -248,8 +250,8 @@ static LNode *take_later(LNode **from, const TileNode *dot)
 	return later;
 }
 
-/* The loop's body, whose operations are BODY, with one buffer; LATER are the copies that the first product,
- * DOT, does not read. */
+/* The loop's body, whose operations are BODY, with one buffer; LATER are the copies that the first
+ * product, DOT, does not read. */
 static void emit_alternating(Pipeline *p, LNode *later, LNode *body, LNode *dot)
 {
 	Expr *i = ex_iter(p->b->p, p->var);

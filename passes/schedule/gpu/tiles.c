@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What products and attention on GPUs share: the tiles of their trees, and parts of their decisions. */
+/* What products and attention on GPUs share: the tiles of their trees, and parts of their
+ * decisions. */
 #include "passes/schedule/gpu/gpu_impl.h"
 
 static LNode *declare(LBuild *b, const char *name, DType t, const int64_t *extent,

@@ -406,9 +406,9 @@ static Expr *let_run(TransposePlan *t, const Way *w, int n, Expr *x, Expr **guar
 }
 
 /*
- * How the threads traverse W. FEW adjacent threads serve one range; each round covers FEW accesses of
- * every range. If ranges are misaligned and each warp has one, the warp takes all of it, so that the
- * range's offset is computed once.
+ * How the threads traverse W. FEW adjacent threads serve one range; each round covers FEW accesses
+ * of every range. If ranges are misaligned and each warp has one, the warp takes all of it, so that
+ * the range's offset is computed once.
  */
 typedef struct Path {
 	/* the first access begins at the boundary of a sector, in or before the range */

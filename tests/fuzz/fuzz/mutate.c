@@ -12,7 +12,8 @@ enum { MAX_DEPTH = 100, MAX_FILE = 1 << 18 };
 
 typedef struct Message Message;
 
-/* One field as it stands in the file. A field that is not a message of the schema is a number or bytes. */
+/* One field as it stands in the file. A field that is not a message of the schema is a number or
+ * bytes. */
 typedef struct Field {
 	const ProtobufCFieldDescriptor *desc; /* null: not of the schema */
 	uint32_t number;

@@ -162,8 +162,8 @@ static bool generate(Try *y, Module *m)
 	return ok;
 }
 
-/* The PTX of M, which is for a GPU, and its host code. LLVM takes whatever codegen makes of a tree that was
- * accepted. */
+/* The PTX of M, which is for a GPU, and its host code. LLVM takes whatever codegen makes of a tree
+ * that was accepted. */
 static bool generate_ptx(Try *y, Module *m)
 {
 	MemPlan none = {0};
@@ -211,8 +211,8 @@ static Graph *read_graph(Try *y, Ctx **ctx)
 	return g && graph_verify(g, &y->diag, "parse") ? g : NULL;
 }
 
-/* A text with loop trees says which target they are for. Trees that were changed compute anything: half of
- * them meet the proof, the others reach code generation. */
+/* A text with loop trees says which target they are for. Trees that were changed compute anything:
+ * half of them meet the proof, the others reach code generation. */
 static void take_target(Try *y, Module *m)
 {
 	const Target *t = target_by_name(m->graph->schedules.at[0].target);

@@ -25,11 +25,11 @@ typedef struct Tried {
 	char why[400];  /* BROKEN: what; FAULTED: the diagnostic */
 } Tried;
 
-/* FILE is a model as text where it is TEXT; where ONE_FAULT, a refusal must
- * have one diagnostic for each node or value that it names. T is written as the work goes on, so that another
- * process can read it after a crash. Where SAMPLE is not null and the run ended well or in a
- * fault, the ONNX model and its inputs (and outputs) are written to the folder SAMPLE as a case:
- * model.onnx, test_data_set_0; where it ended well and the outputs have a noise, with a line for
+/* FILE is a model as text where it is TEXT; where ONE_FAULT, a refusal must have one diagnostic for
+ * each node or value that it names. T is written as the work goes on, so that another process can
+ * read it after a crash. Where SAMPLE is not null and the run ended well or in a fault, the ONNX
+ * model and its inputs (and outputs) are written to the folder SAMPLE as a case: model.onnx,
+ * test_data_set_0; where it ended well and the outputs have a noise, with a line for
  * tests/tools/batch in the file "case". */
 void try_file(Tried *t, Bytes file, bool text, bool one_fault, Rng *r, const char *sample);
 

@@ -239,7 +239,8 @@ static void half_numbers(uint16_t *h, float *f, int n)
 		h[i] = f16_of_f64((double)(f[i] = (float)below(9) - 4));
 }
 
-/* KERNEL's product of 64 by 16, with K terms; ALONG: both operands have rows of 64 along their sides. */
+/* KERNEL's product of 64 by 16, with K terms; ALONG: both operands have rows of 64 along their
+ * sides. */
 static void wgmma(const char *kernel, int k, bool along)
 {
 	static uint16_t a[64 * 64], b[64 * 64];

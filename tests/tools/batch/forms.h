@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The values of a data set as tensors of a graph, and back. As in a program, a value that is not a tensor is
- * represented by tensors, as many as ir/graph/type.h's type_parts counts.
+ * The values of a data set as tensors of a graph, and back. As in a program, a value that is not a
+ * tensor is represented by tensors, as many as ir/graph/type.h's type_parts counts.
  */
 #ifndef TESTS_TOOLS_BATCH_FORMS_H
 #define TESTS_TOOLS_BATCH_FORMS_H

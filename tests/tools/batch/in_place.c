@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of an output's memory that stay free where it is longer than its input: strides with room. */
+/* Rows of an output's memory that stay free where it is longer than its input: strides with
+ * room. */
 enum { ROOM = 2 };
 
 /* The memory that input IN and output OUT share, and the strides of both, in elements. */

@@ -130,6 +130,12 @@ static const char *products(const GenC *g, const Tile *t, Registers r)
 
 /* ---- Parts of f32 ---- */
 
+/* The parts of A and of B that are multiplied, in an order in which each product has a factor of the
+ * one before it. */
+#define FACTORS {0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}
+#define TEXT_OF(...) #__VA_ARGS__
+#define AS_TEXT(...) TEXT_OF(__VA_ARGS__)
+
 /* Prints that register R is loaded from part PART of the operand at AT. */
 static void put_load_part(const GenC *g, StrBuf *b, int r, const char *at, int64_t part)
 {
@@ -141,7 +147,7 @@ static void put_load_part(const GenC *g, StrBuf *b, int r, const char *at, int64
  * those of B are. */
 static const char *products_of_parts(const GenC *g, const Tile *t, Registers r)
 {
-	static const int factors[][2] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}};
+	static const int factors[][2] = {FACTORS};
 	const int part = MATRIX_SIDE * SPLIT_TERMS;
 	int have[2] = {-1, -1};
 	STRBUF_LOCAL(b);
@@ -180,6 +186,7 @@ static void put_parts_function(const GenC *g, StrBuf *b, const Tile *t, const ch
 			       {"LOADS", sums(g, t, r, "load"), 0},
 			       {"STORES", sums(g, t, r, "store"), 0},
 			       {"PRODUCTS", products_of_parts(g, t, r), 0},
+			       {"FACTORS", AS_TEXT(FACTORS), 0},
 			       {NULL, NULL, 0}};
 
 	strbuf_puts(b, c_text(g->arena, "matrix tile of parts", words));

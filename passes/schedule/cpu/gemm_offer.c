@@ -51,7 +51,8 @@ static double term_cycles(const ProductDecision *p, const Sizes *z)
 static double cost(const Target *t, const ProductDecision *p, const Sizes *z)
 {
 	/* cycles of an element that is copied into a packed block, and of a vector that is added
-	 * to or stored from the sums; and what it costs where a part of a panel exceeds L1 */
+	 * to or stored from the sums; what it costs where a part of a panel exceeds L1; and cycles
+	 * of an element that is split into parts, an estimate by its instructions */
 	const double copy = 1, store = 2, beyond_l1 = 1.1, split = 0.5;
 	const int64_t kc = p->kc ? p->kc : z->k,
 		      tiles = ceil_div(z->m, p->mr) * ceil_div(z->n, p->nr),

@@ -533,6 +533,19 @@ const Tensor *node_loaded_const(const Node *n, const Expr *e)
 	return v ? value_const(v) : NULL;
 }
 
+bool node_number(const Node *n, const Expr *e, double *v)
+{
+	const Tensor *t = node_loaded_const(n, e);
+
+	if (e->kind == EX_CONST)
+		*v = e->ct == CT_F32 ? e->f : (double)e->i;
+	else if (t && tensor_numel(t) == 1 && (t->dtype == DT_F32 || t->dtype == DT_I32))
+		*v = dtype_load_f64(t->dtype, t->data, 0);
+	else
+		return false;
+	return e->ct == CT_F32 || e->ct == CT_I32;
+}
+
 Buf *node_add_operand(Node *n, const char *name, Value *v)
 {
 	Kernel *k = node_kernel(n);

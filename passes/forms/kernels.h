@@ -81,6 +81,9 @@ Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr
 Value *node_loaded(const Node *n, const Expr *e);
 /* The constant that E, an expression of N's kernel, loads; null: E does not load a constant. */
 const Tensor *node_loaded_const(const Node *n, const Expr *e);
+/* *V: the number that E of N's kernel is, a constant or the one element of F32 or I32 that it
+ * loads; false if it is neither. */
+bool node_number(const Node *n, const Expr *e, double *v);
 /* Adds V to the operands of N; returns its buffer in N's kernel. */
 Buf *node_add_operand(Node *n, const char *name, Value *v);
 /* Removes operands that no statement of the kernel reads from the node. */

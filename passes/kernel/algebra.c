@@ -30,7 +30,7 @@
 #include "passes/forms/algebra.h"
 
 #include "passes/forms/form.h"
-#include "passes/forms/nonnegative.h"
+#include "passes/forms/seven_bits.h"
 #include "passes/module.h"
 
 typedef struct Iters {
@@ -508,7 +508,7 @@ static void shift_byte(const Node *n, ByteFactor *f, DType t, int by)
 	const Value *v = node_loaded(n, f->byte);
 	Expr *number = ex_int(p, CT_I32, by);
 
-	if (t == DT_U8 && v && value_is_nonnegative(v)) {
+	if (t == DT_U8 && v && value_has_7_bits(v)) {
 		f->byte = ex_round(p, t, f->byte);
 		return;
 	}

@@ -38,20 +38,6 @@ typedef struct Rescale {
 
 /* ---- Constants ---- */
 
-/* The value of constant E, or of the one element of F32 or I32 that E loads in N's kernel. */
-static bool one_value(const Node *n, const Expr *e, double *v)
-{
-	const Tensor *t = node_loaded_const(n, e);
-
-	if (e->kind == EX_CONST)
-		*v = e->ct == CT_F32 ? e->f : (double)e->i;
-	else if (t && tensor_numel(t) == 1 && (t->dtype == DT_F32 || t->dtype == DT_I32))
-		*v = dtype_load_f64(t->dtype, t->data, 0);
-	else
-		return false;
-	return e->ct == CT_F32 || e->ct == CT_I32;
-}
-
 /* Sets *PRODUCT to V * BY. False if the product overflows, or is a subnormal number although it is
  * not 0. */
 static bool multiply(float v, float by, float *product)
@@ -123,9 +109,9 @@ static Expr *product_times(Module *m, Node *n, Expr *a, Expr *b, float by)
 
 	if (!is_from_bytes(m, n, c ? a->op.arg[0] : a))
 		return NULL;
-	if (c && one_value(n, b, &v) && multiply((float)v, by, &both))
+	if (c && node_number(n, b, &v) && multiply((float)v, by, &both))
 		d = constant_times(n, c, both);
-	else if (c && one_value(n, c, &v) && multiply((float)v, by, &both))
+	else if (c && node_number(n, c, &v) && multiply((float)v, by, &both))
 		d = constant_times(n, b, both);
 	if (d)
 		return ex_op2(p, IN_mul, a->op.arg[0], d);
@@ -195,7 +181,7 @@ static Expr *shorter_quotient(Rescale *x, Expr *e)
 		return NULL;
 	of = q.rounded->op.arg[0];
 	if (!ex_is_op(of, IN_mul) || of->op.arg[1]->kind != EX_LOAD ||
-	    !one_value(x->n, of->op.arg[1], &r) || of->op.arg[0]->kind != EX_INST)
+	    !node_number(x->n, of->op.arg[1], &r) || of->op.arg[0]->kind != EX_INST)
 		return NULL;
 	by = times(x->m, x->n, of->op.arg[0], (float)r);
 	if (!by)
@@ -232,7 +218,7 @@ static Expr *only_limited(Rescale *x, Expr *e)
 	Quantised q;
 
 	if (of && ex_is_op(of, IN_sub)) {
-		if (!one_value(x->n, of->op.arg[1], &zero))
+		if (!node_number(x->n, of->op.arg[1], &zero))
 			return NULL;
 		of = of->op.arg[0];
 	}
@@ -243,7 +229,7 @@ static Expr *only_limited(Rescale *x, Expr *e)
 	if (!of || !is_quantised(of, &q) || q.lo != 0 ||
 	    (type != DT_I32 &&
 	     (!dtype_is_int(type) || dtype_is_signed(type) || q.hi >> dtype_info[type].bits)) ||
-	    (q.zero && !one_value(x->n, q.zero, &same)) || same != zero ||
+	    (q.zero && !node_number(x->n, q.zero, &same)) || same != zero ||
 	    x->n->nin + 2 > MAX_PARAMS)
 		return NULL;
 	set_limits(x, (double)q.lo - zero, (double)q.hi - zero);

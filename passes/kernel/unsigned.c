@@ -25,7 +25,7 @@
 #include "ir/expr/expr_c.h"
 #include "passes/forms/form.h"
 #include "passes/forms/kernels.h"
-#include "passes/forms/nonnegative.h"
+#include "passes/forms/seven_bits.h"
 #include "passes/forms/through.h"
 #include "passes/module.h"
 
@@ -55,25 +55,11 @@ static Expr *unsigned_load(const Expr *e, int64_t by)
 
 /* ---- Which tensors ---- */
 
-/* Whether E is a number of N's kernel, a constant or the only element of one: *V. */
-static bool is_number(const Node *n, const Expr *e, double *v)
-{
-	const Tensor *t = node_loaded_const(n, e);
-
-	if (e->kind == EX_CONST && (e->ct == CT_I32 || e->ct == CT_F32))
-		*v = e->ct == CT_F32 ? e->f : (double)e->i;
-	else if (t && tensor_numel(t) == 1 && (t->dtype == DT_F32 || t->dtype == DT_I32))
-		*v = dtype_load_f64(t->dtype, t->data, 0);
-	else
-		return false;
-	return true;
-}
-
 /* E, of N's kernel, is a difference of integers whose second one is a number, *ZERO. */
 static bool is_difference(const Node *n, const Expr *e, double *zero)
 {
 	return ex_is_op(e, IN_sub) && e->op.n == 2 && e->ct == CT_I32 &&
-	       is_number(n, e->op.arg[1], zero);
+	       node_number(n, e->op.arg[1], zero);
 }
 
 /* Whether N's kernel K makes the elements of B unsigned by adding BY, or by subtracting their zero
@@ -225,7 +211,7 @@ static Expr *plus_offset(Module *m, Node *n, Expr *e)
 		x = x->op.arg[0];
 	}
 	if (!x || lo != INT8_MIN || !ex_is_op(x, IN_rint) || !reads_bytes(m, n) ||
-	    n->nin >= MAX_PARAMS || (zero && !is_number(n, zero, &number)))
+	    n->nin >= MAX_PARAMS || (zero && !node_number(n, zero, &number)))
 		return ex_op2(p, IN_add, e, ex_int(p, CT_I32, OFFSET));
 	zero = operand(n, DT_F32, number + (double)OFFSET);
 	x = ex_cvt(p, CT_I32, zero ? ex_op2(p, IN_add, x, zero) : x);
@@ -260,7 +246,7 @@ bool pass_unsigned(Module *m)
 			    !readers_take(m, v, 0, &as_it_is) ||
 			    !readers_take(m, v, OFFSET, &wants))
 				continue;
-			as_it_is = as_it_is && value_is_nonnegative(v);
+			as_it_is = as_it_is && value_has_7_bits(v);
 			if (!as_it_is && !wants)
 				continue;
 			by = as_it_is ? 0 : OFFSET;

@@ -19,7 +19,7 @@
  *
  * Only tiles read these rows, and the product's statement reads the terms.
  */
-#include "passes/forms/nonnegative.h"
+#include "passes/forms/seven_bits.h"
 #include "passes/forms/product.h"
 
 #include "base/round.h"
@@ -301,7 +301,7 @@ Value *panels_with_order(Module *m, Node *n, Value *b, const Contraction *c, con
 	memcpy(dims, t->dims, sizeof(Dim *) * (size_t)t->rank);
 	dims[o.kd] = dim_const(m->ctx, rows * TERM_BYTES);
 	dims[o.last] = dim_const(m->ctx, o.panels * o.width);
-	o.all_narrow = a && value_is_in_i8(a);
+	o.all_narrow = a && value_has_7_bits(a);
 	o.k = kernel_new(m->ctx, m->arena,
 			 arena_printf(m->arena, "%s_order", node_kernel(n)->name));
 	o.from = kernel_buf(o.k, BUF_IN, "b", t);

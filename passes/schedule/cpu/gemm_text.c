@@ -93,7 +93,8 @@ static void axis(LineText *t, const AxisNames *axes, ProductAxis *parallel, int 
 	for (int i = 0; i < n && at; i++)
 		if (parallel[i] == (ProductAxis)(at - names))
 			line_wrong(t, "iterator %s is named twice", name);
-	parallel[n] = (ProductAxis)(at ? at - names : 0);
+	if (t->ok)
+		parallel[n] = (ProductAxis)(at - names);
 }
 
 /* The parallel axes PARALLEL, *N of them. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "passes/forms/nonnegative.h"
+#include "passes/forms/seven_bits.h"
 
 #include "passes/forms/kernels.h"
 
@@ -31,7 +31,7 @@ static bool buf_is(const Node *n, const Buf *b, Bounded *of)
 	bool any = false;
 
 	VEC_EACH (s, &k->stmts) {
-		Bounded other = {!of->above, 0};
+		Bounded other = {.above = !of->above};
 
 		if (!stmt_writes(s, b))
 			continue;
@@ -141,12 +141,8 @@ static bool expr_is(const Node *n, const Expr *e, Bounded *of)
 	}
 }
 
-bool value_is_nonnegative(const Value *v)
+bool value_has_7_bits(const Value *v)
 {
-	return value_is(v, &(Bounded){false, MOST_LOADS});
-}
-
-bool value_is_in_i8(const Value *v)
-{
-	return value_is_nonnegative(v) && value_is(v, &(Bounded){true, MOST_LOADS});
+	return value_is(v, &(Bounded){false, MOST_LOADS}) &&
+	       value_is(v, &(Bounded){true, MOST_LOADS});
 }

@@ -324,7 +324,7 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 	m->gpu = gpu->ntargets ? gpu : NULL;
 	/* Then the warning is about the GPU. */
 	m->opt.warn_floats = m->opt.warn_floats && !m->gpu;
-	if (!c->check && c->output && str_ends(c->output, ".ptx"))
+	if (c->output && str_ends(c->output, ".ptx"))
 		m->ntargets = 0;
 	gpu->host = target_by_name("generic");
 	return true;
@@ -721,12 +721,12 @@ static int compile(Cli *c)
 	first->report = stdout;
 	first->ctx = m.ctx = ctx_new(&c->diag);
 	first->graph = m.graph = read_input(c, m.ctx, a, &file, &refusals);
-	if (m.graph && c->output && !c->check && !outputs_spare(c, a, file, m.graph)) {
+	if (m.graph && c->output && !outputs_spare(c, a, file, m.graph)) {
 		status = EXIT_USAGE;
 		m.graph = NULL;
 	}
 	/* before passes replace the constants that files have */
-	if (m.graph && c->output && !c->check && c->depfile) {
+	if (m.graph && c->output && c->depfile) {
 		depends = outputs_depend(c, a, file, m.graph);
 		if (!depends)
 			m.graph = NULL;
@@ -746,7 +746,7 @@ static int compile(Cli *c)
 	if (ok && m.gpu && c->dump && !strcmp(c->dump, "count"))
 		dump_counts(c, m.gpu);
 	/* Dumps that could not be written are an error, after which no output may appear. */
-	if (ok && !c->check && c->output && !output_is_model(c))
+	if (ok && c->output && !output_is_model(c))
 		ok = program_flush() && emit(c, &m, begin, depends);
 	if (file)
 		onnx_close(file);
